@@ -365,11 +365,34 @@ impl Case {
 
     /// Whether there is something that a verifier has to be asked before the work can land, whatever the workflow.
     pub(crate) fn needs_verifier(&self) -> bool {
-        let Claim::Commit(measured) = &self.claim else { return false };
-        let is_open = |report: &GateReport| {
-            matches!(report.attribution, Attribution::RedBeforeAndAfter | Attribution::Flaky)
+        !self.questioned_checks().is_empty() || self.open_reports().next().is_some()
+    }
+
+    /// Names the gates that neither prove the work nor block it: each is put to a verifier.
+    pub(crate) fn open_gates(&self) -> Vec<String> {
+        self.open_reports().map(|report| report.gate.clone()).collect()
+    }
+
+    fn open_reports(&self) -> impl Iterator<Item = &GateReport> {
+        let gates = match &self.claim {
+            Claim::Commit(measured) => Some(&measured.gates),
+            _ => None,
         };
-        !self.questioned_checks().is_empty() || measured.gates.with(Effect::Question).any(is_open)
+        let asked = gates.into_iter().flat_map(|gates| gates.with(Effect::Question));
+        asked.filter(|report| {
+            matches!(report.attribution, Attribution::RedBeforeAndAfter | Attribution::Flaky)
+        })
+    }
+
+    /// Returns these gates of a merge by name, each with what a verifier is asked about it.
+    pub(crate) fn open_questions(&self) -> Vec<(String, VerifierQuestion)> {
+        let Some(found) = &self.found else { return Vec::new() };
+        let ask = |report: &GateReport| {
+            let asked = Box::new(VerifierQuestion::Gate { report: report.clone() });
+            let commit = found.candidate.commit.clone();
+            (report.gate.clone(), VerifierQuestion::Merged { commit, asked })
+        };
+        self.open_reports().map(ask).collect()
     }
 
     /// Returns the tests that passed at the base and at the candidate, by gate.

@@ -10,6 +10,7 @@ mod findings;
 pub mod goal;
 pub mod home_committer;
 pub mod isolation;
+mod merge_review;
 pub mod overview;
 pub mod pause;
 pub mod phased;

@@ -513,7 +513,7 @@ impl Project {
         session: &mut Session<'_>,
         request: &LandingRequest<'_>,
     ) -> Result<LandingEnd, WorkflowError> {
-        let Some(clones) = &self.clones else { return Ok(LandingEnd::InPlace) };
+        let Some(clones) = &self.clones else { return Ok(LandingEnd::Nothing) };
         self.commit_left(session)?;
         clones.land(session, &self.repositories, request)
     }

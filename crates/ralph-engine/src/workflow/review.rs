@@ -23,7 +23,7 @@ use super::driver::{Turn, WorkflowStep};
 use super::project::Project;
 use super::repositories::{WorkCheckout, key};
 use super::spec_text::SpecText;
-use super::{WorkflowError, unfinished};
+use super::{WorkflowError, merge_review, unfinished};
 use crate::files::PathError;
 use crate::gates::pin::PinnedGates;
 use crate::judge::{AgreedChecks, Case};
@@ -40,14 +40,14 @@ const REVIEWS: Entry<ReviewRecord> = Entry::new("reviews", "a verifier is asked 
 
 /// What is asked about work, and what was said.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct ReviewRecord {
-    works: Vec<Work>,
-    questions: Vec<VerifierQuestion>,
+pub(super) struct ReviewRecord {
+    pub(super) works: Vec<Work>,
+    pub(super) questions: Vec<VerifierQuestion>,
     /// The run that answered last.
     #[serde(default)]
-    run: Option<RunId>,
+    pub(super) run: Option<RunId>,
     #[serde(default)]
-    said: Option<VerifierSaid>,
+    pub(super) said: Option<VerifierSaid>,
     /// What was wrong with the last answer.
     #[serde(default)]
     slip: Option<String>,
@@ -57,9 +57,28 @@ struct ReviewRecord {
     session: Option<String>,
 }
 
+impl ReviewRecord {
+    /// Asks these about work.
+    pub(super) fn asking(works: &[Work], questions: Vec<VerifierQuestion>) -> ReviewRecord {
+        ReviewRecord { works: works.to_vec(), questions, ..ReviewRecord::default() }
+    }
+
+    /// Takes what a verifier said. A run that did not end by itself said nothing that can be used.
+    pub(super) fn answer(&mut self, result: &RunResult) {
+        let message = match unfinished(&result.outcome) {
+            Some(_) => String::new(),
+            None => result.final_message.clone().unwrap_or_default(),
+        };
+        let (agent, model) = (result.agent.clone(), result.model.clone());
+        self.said = Some(VerifierSaid { message, agent, model });
+        self.session = result.session.clone().filter(|_| result.outcome == RunOutcome::Completed);
+        self.run = Some(result.run.clone());
+    }
+}
+
 /// What a verifier said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct VerifierSaid {
+pub(super) struct VerifierSaid {
     message: String,
     agent: String,
     model: Option<String>,
@@ -196,8 +215,30 @@ fn read(cases: &[Case], works: &[Work], spec: &str, message: &str) -> ReviewAnsw
     }
 }
 
-/// Says what is known of the question about work. Where a verifier is to be asked, that is recorded.
+/// Says what is known of the questions about work, and about its merge with what the branch has become. Where a verifier is
+/// to be asked, that is recorded.
 pub(super) fn standing(
+    state: &State,
+    item: &str,
+    works: &[Work],
+    cases: &[Case],
+    spec: &str,
+) -> Result<ReviewStanding, PathError> {
+    let of_work = standing_of_work(state, item, works, cases, spec)?;
+    if !matches!(of_work, ReviewStanding::NotNeeded | ReviewStanding::Agreed { .. }) {
+        return Ok(of_work);
+    }
+    Ok(match merge_review::standing(state, item, works)? {
+        None => of_work,
+        // What the verifier of the work agreed with stands.
+        Some(ReviewStanding::Agreed { .. }) if !matches!(of_work, ReviewStanding::NotNeeded) => {
+            of_work
+        }
+        Some(of_merge) => of_merge,
+    })
+}
+
+fn standing_of_work(
     state: &State,
     item: &str,
     works: &[Work],
@@ -209,17 +250,26 @@ pub(super) fn standing(
     }
     let questions: Vec<VerifierQuestion> = cases.iter().flat_map(Case::questions).collect();
     let kept = REVIEWS.load(state, item)?.filter(|kept| kept.works == works);
-    let fresh = || ReviewRecord {
-        works: works.to_vec(),
-        questions: questions.clone(),
-        ..Default::default()
-    };
-    let record = kept.unwrap_or_else(fresh);
-    let Some(said) = record.said.clone() else {
+    let record = kept.unwrap_or_else(|| ReviewRecord::asking(works, questions.clone()));
+    if record.said.is_none() {
         REVIEWS.save(state, item, &record)?;
         return Ok(ReviewStanding::Wanted);
-    };
-    Ok(match read(cases, works, spec, &said.message) {
+    }
+    let (standing, again) = standing_of(&record, cases, spec);
+    if let Some(again) = again {
+        REVIEWS.save(state, item, &ReviewRecord { questions, ..again })?;
+    }
+    Ok(standing)
+}
+
+/// Tests what was said about cases of the record's work. Returns a record too, if it is to be asked once more.
+pub(super) fn standing_of(
+    record: &ReviewRecord,
+    cases: &[Case],
+    spec: &str,
+) -> (ReviewStanding, Option<ReviewRecord>) {
+    let Some(said) = record.said.clone() else { return (ReviewStanding::Wanted, None) };
+    let standing = match read(cases, &record.works, spec, &said.message) {
         ReviewAnswer::Agrees(agreement) => {
             let VerifierSaid { agent, model, .. } = said;
             let verifier = VerifierReceipt { agent, model, opinion: Opinion::Verified };
@@ -231,33 +281,46 @@ pub(super) fn standing(
         }
         ReviewAnswer::Slip(why) => {
             let slips = record.slips + 1;
-            let again = ReviewRecord { said: None, slip: Some(why), slips, questions, ..record };
-            REVIEWS.save(state, item, &again)?;
-            ReviewStanding::Wanted
+            let again = ReviewRecord { said: None, slip: Some(why), slips, ..record.clone() };
+            return (ReviewStanding::Wanted, Some(again));
         }
-    })
+    };
+    (standing, None)
 }
 
-/// Tells whether a verifier is to be asked about this work.
+/// Tells whether a verifier is to be asked about this work, or about its merge.
 pub(super) fn is_wanted(state: &State, item: &str, works: &[Work]) -> Result<bool, PathError> {
     let kept = REVIEWS.load(state, item)?;
-    Ok(kept.is_some_and(|kept| kept.works == works && kept.said.is_none()))
+    let is_wanted = kept.is_some_and(|kept| kept.works == works && kept.said.is_none());
+    Ok(is_wanted || !merge_review::questions(state, item, works)?.is_empty())
 }
 
-/// Keeps what a verifier said. A run that did not end by itself said nothing that can be used.
+/// Returns the gates that a verifier was asked about for this work.
+pub(super) fn asked_gates(
+    state: &State,
+    item: &str,
+    works: &[Work],
+) -> Result<Vec<String>, PathError> {
+    let kept = REVIEWS.load(state, item)?.filter(|kept| kept.works == works);
+    let questions = kept.map(|kept| kept.questions).unwrap_or_default();
+    let gates = questions.into_iter().filter_map(|question| match question {
+        VerifierQuestion::Gate { report } => Some(report.gate),
+        _ => None,
+    });
+    Ok(gates.collect())
+}
+
+/// Keeps what a verifier said.
 pub(super) fn keep(state: &State, item: &str, result: &RunResult) -> Result<(), PathError> {
-    let Some(record) = REVIEWS.load(state, item)? else { return Ok(()) };
+    if merge_review::keep(state, item, result)? {
+        return Ok(());
+    }
+    let Some(mut record) = REVIEWS.load(state, item)? else { return Ok(()) };
     if record.run.as_ref() == Some(&result.run) {
         return Ok(());
     }
-    let message = match unfinished(&result.outcome) {
-        Some(_) => String::new(),
-        None => result.final_message.clone().unwrap_or_default(),
-    };
-    let said = VerifierSaid { message, agent: result.agent.clone(), model: result.model.clone() };
-    let session = result.session.clone().filter(|_| result.outcome == RunOutcome::Completed);
-    let kept = ReviewRecord { said: Some(said), run: Some(result.run.clone()), session, ..record };
-    REVIEWS.save(state, item, &kept)
+    record.answer(result);
+    REVIEWS.save(state, item, &record)
 }
 
 /// Notes that a verifier's answer about work cannot be used; tells whether it is asked once more.
@@ -297,6 +360,7 @@ pub(super) fn last_slip(
 
 /// Forgets what was said of work on an item.
 pub(super) fn forget(state: &State, item: &str) -> Result<(), PathError> {
+    merge_review::forget(state, item)?;
     REVIEWS.forget(state, item)
 }
 
@@ -325,7 +389,11 @@ pub(super) fn task(
     project: &Project,
     request: &ReviewRequest<'_>,
 ) -> Result<Option<AgentTask>, WorkflowError> {
-    let record = REVIEWS.load(&session.context.state, request.item)?.unwrap_or_default();
+    let state = &session.context.state;
+    let record = match merge_review::open_review(state, request.item)? {
+        Some(of_merge) => of_merge,
+        None => REVIEWS.load(state, request.item)?.unwrap_or_default(),
+    };
     let name = format!("{}{REVIEW}", request.item);
     let (repositories, pinned) = (&project.repositories, request.pinned);
     let checkouts = session.with_gates(&name, |context, tell| {

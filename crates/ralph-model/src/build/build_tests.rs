@@ -109,7 +109,8 @@ fn landing_facts() -> Vec<(&'static str, TaskFact)> {
     let (why, question) = ("a conflict".to_owned(), "Again?".to_owned());
     vec![
         ("landing refused", TaskFact::LandingRefused { why }),
-        ("landing stuck", TaskFact::LandingStuck { question }),
+        ("landing stuck", TaskFact::LandingStuck { question: question.clone() }),
+        ("landing unsettled", TaskFact::LandingUnsettled { question }),
     ]
 }
 

@@ -50,6 +50,10 @@ pub enum TaskFact {
     LandingStuck {
         question: String,
     },
+    /// The merge of accepted work with what the branch has become is to be judged, too, before it lands.
+    LandingUnsettled {
+        question: String,
+    },
     /// The judge cannot decide on this work.
     Undecided {
         run: Option<RunId>,
@@ -176,7 +180,7 @@ pub fn settle(
                 ..old.clone()
             }))]
         }
-        TaskFact::LandingStuck { question } => {
+        TaskFact::LandingStuck { question } | TaskFact::LandingUnsettled { question } => {
             let TaskClaim::Accepted { run, acceptance } = &old.claim else {
                 unreachable!("legal only for work that was accepted");
             };
@@ -236,7 +240,9 @@ fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
             S::Undecided { .. } => run.is_none(),
             _ => false,
         },
-        F::LandingRefused { .. } | F::LandingStuck { .. } => matches!(state, S::Accepted),
+        F::LandingRefused { .. } | F::LandingStuck { .. } | F::LandingUnsettled { .. } => {
+            matches!(state, S::Accepted)
+        }
         F::Retried { .. } => matches!(state, S::Exhausted { .. }),
         F::LaidAside { .. } => matches!(state, S::NotPending),
     }

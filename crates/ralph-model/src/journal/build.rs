@@ -1,6 +1,6 @@
 //! Events of the build loop and of the plan that it works on.
 
-use crate::proof::ProofLevel;
+use crate::proof::LandedLevel;
 use serde::{Deserialize, Serialize};
 
 use super::event_data;
@@ -63,7 +63,7 @@ event_data! {
     TaskDone {
         task: String,
         commit: Option<String>,
-        level: Option<ProofLevel>,
+        level: Option<LandedLevel>,
     }
 
     /// The work on a task is sent back.

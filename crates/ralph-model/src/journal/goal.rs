@@ -48,7 +48,7 @@ event_data! {
         item: String,
         /// The commit that was judged; none where a person decided that nothing had to change.
         commit: Option<String>,
-        level: Option<crate::proof::ProofLevel>,
+        level: Option<crate::proof::LandedLevel>,
         /// How many stories still fail.
         left: Option<u32>,
     }

@@ -1,7 +1,7 @@
 //! Events of the pipeline, under the names that people know from its log.
 
 use super::event_data;
-use crate::proof::ProofLevel;
+use crate::proof::{LandedLevel, ProofLevel};
 
 event_data! {
     /// The pipeline begins.
@@ -248,7 +248,7 @@ event_data! {
         spec: String,
         /// Absent where nothing had to change.
         commit: Option<String>,
-        level: Option<ProofLevel>,
+        level: Option<LandedLevel>,
         done_file: Option<String>,
     }
 

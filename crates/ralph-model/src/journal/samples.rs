@@ -1,6 +1,6 @@
 //! One entry of each kind, for the tests of the journal and of what is folded from it.
 
-use crate::proof::ProofLevel;
+use crate::proof::{LandedLevel, ProofLevel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -278,7 +278,7 @@ fn implementation_events() -> Vec<JournalEvent> {
         VerifyPass {
             spec: spec(),
             commit: some("c0ffee"),
-            level: Some(ProofLevel::GatesPassed),
+            level: Some(LandedLevel::of_landing(ProofLevel::GatesPassed)),
             done_file: some("specs/done/0001-a.md"),
         }
         .into(),
@@ -316,8 +316,12 @@ fn build_events() -> Vec<JournalEvent> {
             reason: some("no claim"),
         }
         .into(),
-        TaskDone { task: task(), commit: some("c0ffee"), level: Some(ProofLevel::GatesPassed) }
-            .into(),
+        TaskDone {
+            task: task(),
+            commit: some("c0ffee"),
+            level: Some(LandedLevel::of_landing(ProofLevel::GatesPassed)),
+        }
+        .into(),
         TaskRejected { task: task(), commit: some("c0ffee"), reason: text("It fails.") }.into(),
         TaskKilled { task: task(), reason: text("timeout") }.into(),
         PlanChanged { by: text("person"), what: text("tasks_added"), ids: vec![task()] }.into(),
@@ -358,7 +362,7 @@ fn goal_events() -> Vec<JournalEvent> {
             title: text("Colours come from one file"),
             item: text("ralph/dark/US-001"),
             commit: some("c0ffee"),
-            level: Some(ProofLevel::GatesPassed),
+            level: Some(LandedLevel::of_landing(ProofLevel::GatesPassed)),
             left: Some(1),
         }
         .into(),

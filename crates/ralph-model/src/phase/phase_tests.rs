@@ -410,6 +410,7 @@ fn facts() -> Vec<(&'static str, LoopFact)> {
         ("accepted by a person", accepted(None)),
         ("landing refused", LoopFact::LandingRefused { why: text("a conflict") }),
         ("landing stuck", LoopFact::LandingStuck { question: text("Again?") }),
+        ("landing unsettled", LoopFact::LandingUnsettled { question: text("Fine?") }),
         ("opinion given", LoopFact::OpinionGiven { opinion: text("it is") }),
         ("answered", LoopFact::Answered { answer: text("yes") }),
         ("objected", LoopFact::Objected { answer: text("no") }),
@@ -524,8 +525,7 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
             let mut undisturbed = record.clone();
             write_all(&mut undisturbed, &writes);
             // A refused landing is established by the landing, which healing repeats.
-            let is_landing =
-                matches!(fact, LoopFact::LandingRefused { .. } | LoopFact::LandingStuck { .. });
+            let is_landing = told.starts_with("landing");
             for cut in usize::from(is_landing)..=writes.len() {
                 let mut found = record.clone();
                 write_all(&mut found, &writes[..cut]);

@@ -61,6 +61,10 @@ pub enum LoopFact {
     LandingStuck {
         question: String,
     },
+    /// The merge of accepted work with what the branch has become is to be judged, too, before it lands.
+    LandingUnsettled {
+        question: String,
+    },
     /// A verifier gave its opinion on the claim that nothing has to change.
     OpinionGiven {
         opinion: String,
@@ -190,13 +194,14 @@ pub fn settle(
             standing: LoopStanding::Working,
             ..with_feedback(old, words::landing_refused(why))
         },
-        LoopFact::LandingStuck { question } => {
+        LoopFact::LandingStuck { question } | LoopFact::LandingUnsettled { question } => {
             let LoopStanding::Accepted { acceptance, .. } = &old.standing else {
                 return Err(illegal());
             };
             let (works, question) = (acceptance.works.clone(), question.clone());
+            let is_stuck = matches!(fact, LoopFact::LandingStuck { .. });
             LoopRecord {
-                landings_refused: 0,
+                landings_refused: if is_stuck { 0 } else { old.landings_refused },
                 ..at(old, LoopStanding::Undecided { works, question })
             }
         }
@@ -230,7 +235,10 @@ pub fn settle(
 fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) -> bool {
     use {LoopFact as F, LoopStanding as S};
     let Some(record) = record else { return matches!(fact, F::Started { .. }) };
-    if matches!(fact, F::LandingRefused { .. } | F::LandingStuck { .. }) {
+    if matches!(
+        fact,
+        F::LandingRefused { .. } | F::LandingStuck { .. } | F::LandingUnsettled { .. }
+    ) {
         return matches!(record.standing, S::Accepted { .. });
     }
     // Writes that a crash cut short are completed before anything else happens.
@@ -253,7 +261,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
                 _ => false,
             }
         }
-        F::LandingRefused { .. } | F::LandingStuck { .. } => false,
+        F::LandingRefused { .. } | F::LandingStuck { .. } | F::LandingUnsettled { .. } => false,
         F::OpinionGiven { .. } => matches!(standing, S::NoChange { .. }),
         F::Answered { .. } => matches!(standing, S::Waiting { .. }),
         F::Objected { .. } => matches!(standing, S::NoChangeReviewed { .. } | S::Undecided { .. }),

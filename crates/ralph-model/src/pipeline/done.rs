@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::records::SpecIdentity;
 use crate::id::CommitId;
-use crate::proof::ProofLevel;
+use crate::proof::LandedLevel;
 
 /// How many lines of the verifier's last message the marker keeps.
 pub(crate) const DONE_TAIL: usize = 200;
@@ -24,7 +24,7 @@ pub struct DoneMarker {
     pub at: Timestamp,
     pub verify_run_dir: Option<String>,
     pub impl_run_dir: Option<String>,
-    pub level: ProofLevel,
+    pub level: LandedLevel,
     /// Tells later whether the spec was changed since.
     pub spec_digest: String,
     /// What the verifier said, or who decided without one.
@@ -91,7 +91,7 @@ mod tests {
             at: "2026-11-15T20:30:00Z".parse().unwrap(),
             verify_run_dir: Some("runs/0001-a/2".to_owned()),
             impl_run_dir: None,
-            level: ProofLevel::NotProven,
+            level: LandedLevel::NOT_PROVEN,
             spec_digest: "d1".to_owned(),
             said: said.join("\n"),
         };

@@ -159,7 +159,7 @@ fn done() -> DoneMarker {
         at: at(9),
         verify_run_dir: Some("v".to_owned()),
         impl_run_dir: None,
-        level: crate::proof::ProofLevel::GatesPassed,
+        level: crate::proof::LandedLevel::of_landing(crate::proof::ProofLevel::GatesPassed),
         spec_digest: String::new(),
         said: String::new(),
     }

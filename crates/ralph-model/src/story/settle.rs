@@ -45,6 +45,10 @@ pub enum StoryFact {
     LandingStuck {
         question: String,
     },
+    /// The merge of accepted work with what the branch has become is to be judged, too, before it lands.
+    LandingUnsettled {
+        question: String,
+    },
     /// The judge cannot decide on this work.
     Undecided {
         run: Option<RunId>,
@@ -142,13 +146,14 @@ pub fn settle(
                 ..record(StoryClaim::None, run.as_ref())
             })
         }
-        StoryFact::LandingStuck { question } => {
+        StoryFact::LandingStuck { question } | StoryFact::LandingUnsettled { question } => {
             let StoryClaim::Accepted { run, acceptance } = &old.claim else {
                 unreachable!("legal only for work that was accepted");
             };
             let (works, question) = (acceptance.works.clone(), question.clone());
+            let is_stuck = matches!(fact, StoryFact::LandingStuck { .. });
             one(StoryRecord {
-                landings_refused: 0,
+                landings_refused: if is_stuck { 0 } else { old.landings_refused },
                 ..record(StoryClaim::Undecided { works, question }, run.as_ref())
             })
         }
@@ -191,7 +196,9 @@ fn is_legal(state: &StoryState, markers: &StoryMarkers, fact: &StoryFact) -> boo
             S::Undecided { .. } => run.is_none(),
             _ => false,
         },
-        F::LandingRefused { .. } | F::LandingStuck { .. } => matches!(state, S::Accepted),
+        F::LandingRefused { .. } | F::LandingStuck { .. } | F::LandingUnsettled { .. } => {
+            matches!(state, S::Accepted)
+        }
         F::Retried { .. } => matches!(state, S::Exhausted { .. }),
         F::Outdated { .. } => matches!(state, S::Open) && is_changed(markers),
         F::LaidAside { .. } => matches!(state, S::NotFailing),

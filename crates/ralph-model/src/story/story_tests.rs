@@ -105,6 +105,7 @@ fn facts() -> Vec<(&'static str, StoryFact)> {
         ("laid aside", StoryFact::LaidAside { run: run(1) }),
         ("landing refused", StoryFact::LandingRefused { why: "a conflict".to_owned() }),
         ("landing stuck", StoryFact::LandingStuck { question: "Again?".to_owned() }),
+        ("landing unsettled", StoryFact::LandingUnsettled { question: "Fine?".to_owned() }),
     ]
 }
 

@@ -452,6 +452,8 @@ pub enum VerifierQuestion {
     Leftovers { paths: Vec<String> },
     /// No gate proves the work.
     NotProven,
+    /// The same of the work after it was merged, in this commit, with what the branch has become.
+    Merged { commit: CommitId, asked: Box<VerifierQuestion> },
     /// Checks differ from what they were.
     Checks {
         /// The work does not pass with these as they were: each must be agreed with.
@@ -479,6 +481,11 @@ impl fmt::Display for VerifierQuestion {
             ),
             VerifierQuestion::NotProven => f.write_str(
                 "No gate proves this change. Does it hold when you build and test it yourself?",
+            ),
+            VerifierQuestion::Merged { commit, asked } => write!(
+                f,
+                "The work passes by itself. After it was merged with what the branch has become ({commit}): \
+                 {asked}"
             ),
             VerifierQuestion::Checks { asked, told, failing, hints } => {
                 if !asked.is_empty() {

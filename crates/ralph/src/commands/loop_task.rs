@@ -8,7 +8,7 @@ use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_engine::workflow::phased::{Phased, PhasedEnd};
 use ralph_model::journal::QuestionKind;
 use ralph_model::phase::{LoopPlace, LoopRecord, LoopStanding};
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::role::Role;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ struct JsonLoop<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<ProofLevel>,
+    level: Option<LandedLevel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

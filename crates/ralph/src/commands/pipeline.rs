@@ -14,7 +14,7 @@ use ralph_engine::workflow::pipeline::store::SpecStore;
 use ralph_engine::workflow::pipeline::{Pipeline, PipelineOptions, Skip, SpecEnd};
 use ralph_engine::workflow::project::{Project, WorkPlace};
 use ralph_model::plan::Plan;
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::role::Role;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::{SelectError, select};
@@ -317,7 +317,7 @@ struct JsonSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<ProofLevel>,
+    level: Option<LandedLevel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }

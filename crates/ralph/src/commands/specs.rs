@@ -13,7 +13,7 @@ use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{Fact, settle};
 use ralph_model::plan::Plan;
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::shown::shown_lines;
 use ralph_model::spec::name::SpecPath;
 use ralph_model::spec::select::select;
@@ -262,7 +262,7 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         at,
         verify_run_dir: None,
         impl_run_dir: None,
-        level: ProofLevel::NotProven,
+        level: LandedLevel::NOT_PROVEN,
         spec_digest: list::digest(&store, spec).map_err(CliError::failed)?,
         said: reason.unwrap_or("Marked as done by hand.").to_owned(),
     };

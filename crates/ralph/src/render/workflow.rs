@@ -13,7 +13,7 @@ use ralph_model::board::{Board, RunState, RunView};
 use ralph_model::id::RunId;
 use ralph_model::journal::{JournalEntry, JournalEvent, TroubleMet, VerdictKind};
 use ralph_model::pipeline::GiveUp;
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::{LandedLevel, ProofLevel};
 use ralph_model::run::RunOutcome;
 
 use super::agent_run::{WaitLine, show_boundary, show_end, title};
@@ -214,7 +214,9 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
         }
         E::CandidateWritten(written) => {
             let text = if let Some(commit) = &written.commit {
-                format!("{}, {}", short_id(commit), proof(written.level))
+                // Of the candidate by itself: it has not landed.
+                let level = written.level.unwrap_or(ProofLevel::NotProven);
+                format!("{}, {level}", short_id(commit))
             } else {
                 let reason = short(written.reason.as_deref().unwrap_or(""));
                 format!("the agent says that nothing needs to change: {reason}")
@@ -323,8 +325,9 @@ pub(super) fn short_id(commit: &str) -> &str {
     commit.get(..8).unwrap_or(commit)
 }
 
-pub(super) fn proof(level: Option<ProofLevel>) -> String {
-    level.unwrap_or(ProofLevel::NotProven).to_string()
+/// Says what is known of what landed.
+pub(super) fn proof(level: Option<LandedLevel>) -> String {
+    level.unwrap_or(LandedLevel::NOT_PROVEN).to_string()
 }
 
 /// Sums up: what was done, what was not and why, and how to go on.

@@ -75,6 +75,8 @@ mod private_state;
 #[cfg(test)]
 mod receipts;
 #[cfg(test)]
+mod red_merge;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod repository_kinds;

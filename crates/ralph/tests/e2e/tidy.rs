@@ -54,6 +54,8 @@ fn what_the_architecture_promises_to_be_absent_is_absent() {
         ("crates/ralph-engine/src", "println!", &[]),
         ("crates/ralph-engine/src", "clap", &[]),
         ("crates/ralph/src", "println!", &["mod.rs"]),
+        ("crates/ralph-engine/src", "LandedLevel::of_landing", &["landing.rs"]),
+        ("crates/ralph/src", "LandedLevel::of_landing", &[]),
     ] {
         for (path, text) in sources(crates) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -128,7 +130,7 @@ const SHARED_NAMES: &[&str] = &[
 /// Public items that no other crate names, at most. All of them are types in the signature of something that is named.
 /// A number here may only go down.
 const UNNAMED_OUTSIDE: &[(&str, usize)] = &[
-    ("ralph-model", 43),
+    ("ralph-model", 42),
     ("ralph-proc", 2),
     ("ralph-git", 3),
     ("ralph-outline", 8),

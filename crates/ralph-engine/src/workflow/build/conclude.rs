@@ -80,6 +80,7 @@ impl Build<'_, '_> {
         match self.heal(task)? {
             Some(Healed::Accepted) => return Ok(Turn::Progress),
             Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent),
+            Some(Healed::Unsettled) => return Ok(Turn::Again),
             None => {}
         }
         let Some(before) = BEFORE.load(&self.session.context.state, task)? else {

@@ -16,6 +16,7 @@ use crate::judge::{AgreedChecks, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
 use crate::workflow::findings::{Findings, changed_files};
+use crate::workflow::merge_review::{self, ASKED_FIRST};
 use crate::workflow::repositories::{BeforeAll, attestation};
 use crate::workflow::review::{self, ReviewStanding};
 
@@ -102,7 +103,7 @@ impl Build<'_, '_> {
         self.project.keep_candidate(self.session, task, &works)?;
         if matches!(review, ReviewStanding::Wanted) && person == Person::NotAsked {
             self.measured.keep(task, &works, &cases);
-            let question = "a verifier is asked first".to_owned();
+            let question = ASKED_FIRST.to_owned();
             self.settle(task, &TaskFact::Undecided { run, works, question })?;
             return Ok(Turn::Progress);
         }
@@ -126,8 +127,8 @@ impl Build<'_, '_> {
         let attested = attestation(context, task, Role::Builder, review.receipt(), agreed);
         let repositories = &self.project.repositories;
         repositories.attest(&context.gates(task), before, &pinned, &cases, &attested)?;
-        let acceptance =
-            Acceptance { done_at: Some(first.commit.clone()), works, level: found.level };
+        let level = merge_review::level(&context.state, task, &works, found.level)?;
+        let acceptance = Acceptance { done_at: Some(first.commit.clone()), works, level };
         let by = if person == Person::Agrees { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: task.to_owned(),
@@ -140,7 +141,7 @@ impl Build<'_, '_> {
         })?;
         let commit = acceptance.done_at.as_ref().map(ToString::to_string);
         match self.settle(task, &TaskFact::Accepted { run, acceptance })? {
-            Settled::Whole => Ok(Turn::Progress),
+            Settled::Whole | Settled::Unsettled => Ok(Turn::Progress),
             // Not the agent's fault, so it costs nothing: the next run gets it as feedback.
             Settled::Refused { why } => {
                 self.round.feedback = Some((task.to_owned(), why));

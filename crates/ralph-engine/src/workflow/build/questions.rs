@@ -36,6 +36,7 @@ impl Build<'_, '_> {
         match self.heal(task)? {
             Some(Healed::Accepted) => return Ok(Some(Turn::Progress)),
             Some(Healed::Rejected { for_agent }) => return self.fail(task, for_agent).map(Some),
+            Some(Healed::Unsettled) => return Ok(Some(Turn::Again)),
             None => {}
         }
         match self.state_of(task)? {

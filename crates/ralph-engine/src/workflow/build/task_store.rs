@@ -17,9 +17,11 @@ use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
 use crate::workflow::isolation::landing::{
-    LandingEnd, LandingRequest, MOST_REFUSED, stuck_question,
+    LandingEnd, LandingRequest, MOST_REFUSED, landed_before, stuck_question, take_in,
 };
+use crate::workflow::merge_review::ASKED_FIRST;
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::review;
 
 pub(super) const TASKS: Entry<TaskRecord> =
     Entry::new("tasks", "what is known of the task is what the plan says");
@@ -58,12 +60,18 @@ pub(super) enum Settled {
     Stuck {
         question: String,
     },
+    /// What it was merged with is to be judged, too.
+    Unsettled,
 }
 
 /// What a list of writes that a crash had cut short was about.
 pub(super) enum Healed {
     Accepted,
-    Rejected { for_agent: String },
+    Rejected {
+        for_agent: String,
+    },
+    /// Accepted work is to be judged once more.
+    Unsettled,
 }
 
 impl Build<'_, '_> {
@@ -130,10 +138,12 @@ impl Build<'_, '_> {
             _ => return Ok(None),
         };
         // What is stuck is judged once more, and then a person is asked.
-        if let Settled::Refused { why } | Settled::Stuck { question: why } =
-            self.write(task, &writes)?
-        {
-            healed = Healed::Rejected { for_agent: why };
+        match self.write(task, &writes)? {
+            Settled::Whole => {}
+            Settled::Unsettled => healed = Healed::Unsettled,
+            Settled::Refused { why } | Settled::Stuck { question: why } => {
+                healed = Healed::Rejected { for_agent: why };
+            }
         }
         Ok(Some(healed))
     }
@@ -149,25 +159,19 @@ impl Build<'_, '_> {
                         TASKS.save(state, task, record)?;
                     }
                 }
-                // A task is not done whose work is not there.
-                TaskWrite::AdvanceBranches { works } if self.project.is_in_place() => {
-                    let acceptance = writes.iter().find_map(|write| match write {
-                        TaskWrite::PlanDone { acceptance } => Some(acceptance),
-                        _ => None,
-                    });
-                    if let Some(why) = self.why_not_taken_in(works)?
-                        && let Some(acceptance) = acceptance
-                    {
-                        return self.landing_refused(task, acceptance, why, &Base::new());
-                    }
-                }
-                // The branch gets the work and the plan that says so in one commit.
+                // Done with the plan that says so: a task is not done whose work is not there.
                 TaskWrite::AdvanceBranches { .. } => {}
-                TaskWrite::PlanDone { acceptance } => {
-                    if let LandingEnd::Refused { why, tips } = self.plan_done(task, acceptance)? {
+                TaskWrite::PlanDone { acceptance } => match self.plan_done(task, acceptance)? {
+                    LandingEnd::Refused { why, tips } => {
                         return self.landing_refused(task, acceptance, why, &tips);
                     }
-                }
+                    LandingEnd::Unsettled { .. } => {
+                        let question = ASKED_FIRST.to_owned();
+                        self.settle(task, &TaskFact::LandingUnsettled { question })?;
+                        return Ok(Settled::Unsettled);
+                    }
+                    LandingEnd::Landed { .. } | LandingEnd::Nothing => {}
+                },
                 TaskWrite::PlanReject { rejection } => self.plan_reject(task, rejection)?,
                 TaskWrite::PlanKill { kill, log } => self.plan_kill(task, *kill, log.as_deref())?,
                 TaskWrite::BeginAttempt => {
@@ -221,12 +225,13 @@ impl Build<'_, '_> {
         let bytes = self.plan.read()?;
         let mut plan = Plan::parse(&bytes);
         // A person's word on the task stands: its work is kept, and does not land.
-        let Ok(change) = plan.done(task, done_at) else { return Ok(LandingEnd::Landed) };
-        let files = [(self.plan.path().to_owned(), plan.render())];
+        let Ok(change) = plan.done(task, done_at) else { return Ok(LandingEnd::Nothing) };
+        let plan = vec![(self.plan.path().to_owned(), plan.render())];
         let works = &acceptance.works;
         let Some(before) = self.project.before_landing(self.session, task, works)? else {
-            return Ok(LandingEnd::Landed);
+            return Ok(LandingEnd::Landed { level: landed_before(acceptance) });
         };
+        let asked = review::asked_gates(&self.session.context.state, task, works)?;
         let base = self.project.slot_base(self.session, task)?.unwrap_or_else(|| before.base());
         let pinned = self.pin(task)?;
         let message = change.message().unwrap_or_else(|| format!("ralph: {task} is done"));
@@ -236,7 +241,11 @@ impl Build<'_, '_> {
             base: &base,
             before: &before,
             pinned: &pinned,
-            files: &files,
+            level: acceptance.level,
+            asked: &asked,
+            after: None,
+            is_persons_word: false,
+            files: &|_| Ok(plan.clone()),
             with: &[],
             given: &[],
             marks: None,
@@ -257,31 +266,34 @@ impl Build<'_, '_> {
         let origins = view.iter().flat_map(|view| view.parent.iter().chain(&view.created_from));
         let origins: Vec<String> = origins.map(ToString::to_string).collect();
         let done_at = acceptance.done_at.clone().map_or(DoneAt::Unborn, DoneAt::Commit);
-        let is_landed = !self.project.is_in_place() && !acceptance.works.is_empty();
-        if is_landed {
-            let landing = self.land(task, acceptance, &done_at)?;
-            if matches!(landing, LandingEnd::Refused { .. }) {
-                return Ok(landing);
-            }
-            // A home that is not committed is not part of what landed.
-            self.change_plan(|plan| plan.done(task, &done_at))?;
-        } else if !self.change_plan(|plan| plan.done(task, &done_at))? {
-            return Ok(LandingEnd::InPlace);
+        let landing = if acceptance.works.is_empty() {
+            LandingEnd::Nothing
+        } else if self.project.is_in_place() {
+            take_in(&self.project.repositories, acceptance)?
+        } else {
+            self.land(task, acceptance, &done_at)?
+        };
+        if matches!(landing, LandingEnd::Refused { .. } | LandingEnd::Unsettled { .. }) {
+            return Ok(landing);
+        }
+        // A home that is not committed is not part of what landed.
+        let is_changed = self.change_plan(|plan| plan.done(task, &done_at))?;
+        if !is_changed && self.project.is_in_place() {
+            return Ok(LandingEnd::Nothing);
         }
         // The gates have passed: what comes of the same task after this one begins here.
         for origin in &origins {
             BEFORE.forget(&self.session.context.state, origin)?;
         }
-        // A person decided that nothing had to change: that was told when they did.
-        if acceptance.works.is_empty() {
-            return Ok(LandingEnd::InPlace);
+        // Where a person decided that nothing had to change, that was told when they did.
+        if let LandingEnd::Landed { level } = landing {
+            self.tell(TaskDone {
+                task: task.to_owned(),
+                commit: acceptance.done_at.as_ref().map(ToString::to_string),
+                level: Some(level),
+            })?;
         }
-        self.tell(TaskDone {
-            task: task.to_owned(),
-            commit: acceptance.done_at.as_ref().map(ToString::to_string),
-            level: Some(acceptance.level),
-        })?;
-        Ok(LandingEnd::Landed)
+        Ok(landing)
     }
 
     fn plan_reject(&mut self, task: &str, rejection: &Rejection) -> Result<(), WorkflowError> {
@@ -326,16 +338,6 @@ impl Build<'_, '_> {
             )) => Ok(false),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Takes work into the branches that its run began on. Returns why one of them cannot have it.
-    fn why_not_taken_in(&self, works: &[Work]) -> Result<Option<String>, WorkflowError> {
-        for work in works {
-            if let Some(why) = self.project.repositories.take_in(work)? {
-                return Ok(Some(why));
-            }
-        }
-        Ok(None)
     }
 
     /// Takes unfinished work into the branches that its run began on, where they can have it.

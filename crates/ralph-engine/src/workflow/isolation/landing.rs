@@ -11,10 +11,12 @@
 use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::build::Work;
+use ralph_model::build::{Acceptance, Work};
+use ralph_model::id::RunId;
 use ralph_model::journal::{Note, WorkLanded};
 use ralph_model::memory::add_notes;
 use ralph_model::pipeline::records::Base;
+use ralph_model::proof::{LandedLevel, ProofLevel};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
@@ -32,10 +34,14 @@ use crate::judge::{AgreedChecks, Case, Said};
 use crate::session::Session;
 use crate::state::State;
 use crate::workflow::WorkflowError;
+use crate::workflow::merge_review::{self, MergeRequest, MergeStanding};
 use crate::workflow::repositories::{BeforeAll, Repositories, attestation, commit_id, key};
 
 /// How often another writer of the branch may be first.
 const RACES: u32 = 32;
+
+/// Files of home, by their paths in the draft, with their contents.
+pub(crate) type LandedFiles = Vec<(Utf8PathBuf, Vec<u8>)>;
 
 /// Accepted work that is to land.
 pub(crate) struct LandingRequest<'a> {
@@ -47,8 +53,16 @@ pub(crate) struct LandingRequest<'a> {
     /// What there was before the item's last run, for measuring a merge.
     pub(crate) before: &'a BeforeAll,
     pub(crate) pinned: &'a PinnedGates,
+    /// What the item's record says is known of what lands.
+    pub(crate) level: ProofLevel,
+    /// The gates that a verifier was asked about for the work by itself.
+    pub(crate) asked: &'a [String],
+    /// The run that verified the work by itself.
+    pub(crate) after: Option<&'a RunId>,
+    /// A person accepted the work.
+    pub(crate) is_persons_word: bool,
     /// Files of home, by their paths in the draft, as they are to be once the work has landed.
-    pub(crate) files: &'a [(Utf8PathBuf, Vec<u8>)],
+    pub(crate) files: &'a dyn Fn(LandedLevel) -> Result<LandedFiles, WorkflowError>,
     /// Files of home that land as they were judged, even if the person has not committed them.
     pub(crate) with: &'a [&'a Utf8Path],
     /// Files of home, by their paths in the draft, that its runs were given in the slot: a commit that swept them up did
@@ -70,9 +84,16 @@ pub(crate) struct LandingMarks {
 /// What a landing came to.
 #[derive(Debug)]
 pub(crate) enum LandingEnd {
-    /// Work is done in the person's checkout, and is there already.
-    InPlace,
-    Landed,
+    Landed {
+        level: LandedLevel,
+    },
+    /// There was nothing to land, or a person decided otherwise meanwhile.
+    Nothing,
+    /// What is known of the merge is not what is known of the work: it is judged once more, with what was recorded.
+    Unsettled {
+        /// A verifier is to be asked about the merge.
+        is_asked: bool,
+    },
     /// It does not fit what the branches have become; they stand at `tips` now.
     Refused {
         why: String,
@@ -136,6 +157,24 @@ pub(crate) fn is_stuck_question(question: &str) -> bool {
     question.contains(STUCK)
 }
 
+/// Returns what is known of accepted work that landed before. It lands with the level of its record, or not at all.
+pub(crate) const fn landed_before(acceptance: &Acceptance) -> LandedLevel {
+    LandedLevel::of_landing(acceptance.level)
+}
+
+/// Takes accepted work into the branches that its run in the person's checkout began on: it is not merged with anything.
+pub(crate) fn take_in(
+    repositories: &Repositories,
+    acceptance: &Acceptance,
+) -> Result<LandingEnd, WorkflowError> {
+    for work in &acceptance.works {
+        if let Some(why) = repositories.take_in(work)? {
+            return Ok(LandingEnd::Refused { why, tips: Base::new() });
+        }
+    }
+    Ok(LandingEnd::Landed { level: LandedLevel::of_landing(acceptance.level) })
+}
+
 impl Clones {
     /// Puts accepted work on the branches, with what is in flight of home.
     pub(crate) fn land(
@@ -144,14 +183,16 @@ impl Clones {
         slot: &Repositories,
         request: &LandingRequest<'_>,
     ) -> Result<LandingEnd, WorkflowError> {
-        let known = self.files_in_draft(request)?;
+        let level = LandedLevel::of_landing(request.level);
+        let files = (request.files)(level)?;
+        let known = self.files_in_draft(&files)?;
         for _ in 0..RACES {
             self.sync(&session.context.state)?;
-            if self.files_in_draft(request)? != known {
+            if self.files_in_draft(&files)? != known {
                 // What is to land was computed from them: the person's word comes first.
                 return Err(WorkflowError::Overtaken);
             }
-            let home = self.home_edits(&session.context.state, request)?;
+            let home = self.home_edits(&session.context.state, request, &files)?;
             let Some(prepared) = self.prepare(&session.context.state, request, &home)? else {
                 continue;
             };
@@ -163,10 +204,15 @@ impl Clones {
                 Ok(measured) => measured,
                 Err(obstacle) => return self.refuse(session, request, &obstacle, &prepared),
             };
+            if let MergeStanding::Unsettled { is_asked } = compare(session, request, &measured)? {
+                return Ok(LandingEnd::Unsettled { is_asked });
+            }
             self.keep_lfs(session, request.item, &prepared)?;
+            // Before it lands: a crash must not leave a merge on the branch without its receipt.
+            attest(session, slot, request, &measured)?;
             if self.advance(session, request, &prepared)? {
-                attest(session, slot, request, &measured)?;
-                return Ok(LandingEnd::Landed);
+                merge_review::forget(&session.context.state, request.item)?;
+                return Ok(LandingEnd::Landed { level });
             }
         }
         let why = "the branch was moved by others each time".to_owned();
@@ -176,10 +222,10 @@ impl Clones {
     /// Returns what the draft has of the files that land with the work.
     fn files_in_draft(
         &self,
-        request: &LandingRequest<'_>,
+        files: &[(Utf8PathBuf, Vec<u8>)],
     ) -> Result<Vec<Option<Vec<u8>>>, WorkflowError> {
         let Some(draft) = &self.draft else { return Ok(Vec::new()) };
-        request.files.iter().map(|(path, _)| draft.file(&draft.in_commit(path))).collect()
+        files.iter().map(|(path, _)| draft.file(&draft.in_commit(path))).collect()
     }
 
     /// Returns the files of home that land with the work.
@@ -187,10 +233,11 @@ impl Clones {
         &self,
         state: &State,
         request: &LandingRequest<'_>,
+        files: &[(Utf8PathBuf, Vec<u8>)],
     ) -> Result<Vec<FileEdit>, WorkflowError> {
         let Some(draft) = &self.draft else { return Ok(Vec::new()) };
         let mut edits = draft.edits(&draft.in_flight(state, request.with)?)?;
-        for (path, bytes) in request.files {
+        for (path, bytes) in files {
             let path = draft.in_commit(path);
             edits.retain(|known| known.path != path);
             edits.push(FileEdit { path, content: Some(bytes.clone()) });
@@ -643,6 +690,24 @@ impl Clones {
             Follow::End | Follow::Never => Ok(None),
         }
     }
+}
+
+/// Compares what was measured of merges with what is to be said of them.
+fn compare(
+    session: &Session<'_>,
+    request: &LandingRequest<'_>,
+    measured: &[(BeforeAll, Case)],
+) -> Result<MergeStanding, WorkflowError> {
+    let merge = MergeRequest {
+        item: request.item,
+        works: request.works,
+        level: request.level,
+        asked: request.asked,
+        after: request.after,
+        is_persons_word: request.is_persons_word,
+    };
+    let cases: Vec<&Case> = measured.iter().map(|(_, case)| case).collect();
+    Ok(merge_review::compare(&session.context.state, &merge, &cases)?)
 }
 
 /// Puts a receipt on each merge that was measured.

@@ -22,6 +22,8 @@ use crate::judge::{AgreedChecks, Case, lowest};
 use crate::run::RunResult;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
+use crate::workflow::isolation::landing::is_stuck_question;
+use crate::workflow::merge_review::{self, ASKED_FIRST};
 use crate::workflow::repositories::BeforeAll;
 use crate::workflow::review::{self, ReviewStanding};
 
@@ -129,7 +131,7 @@ impl Phased<'_, '_> {
         }
         if matches!(review, ReviewStanding::Wanted) && consent == PersonsWord::NotAsked {
             self.measured.keep(&item, &works, &cases);
-            let question = "a verifier is asked first".to_owned();
+            let question = ASKED_FIRST.to_owned();
             self.settle(&LoopFact::Undecided { run, works, question })?;
             return Ok(Turn::Progress);
         }
@@ -153,11 +155,10 @@ impl Phased<'_, '_> {
             PersonsWord::NotAsked => review.agreed(&cases),
         };
         self.attest(&item, before, &pinned, &cases, (review.receipt(), agreed))?;
-        let acceptance = Acceptance {
-            done_at: works.first().map(|work| work.commit.clone()),
-            works,
-            level: lowest(&cases),
-        };
+        let state = &self.session.context.state;
+        let level = merge_review::level(state, &item, &works, lowest(&cases))?;
+        let done_at = works.first().map(|work| work.commit.clone());
+        let acceptance = Acceptance { done_at, works, level };
         let by = if consent == PersonsWord::Given { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: item.clone(),
@@ -170,6 +171,10 @@ impl Phased<'_, '_> {
         let summary = summary.unwrap_or_else(|| record.task.text.clone());
         self.settle(&LoopFact::Accepted { run, acceptance, summary })?;
         match self.record()?.map(|record| record.standing) {
+            // A verifier is asked first, or it is only to be judged again.
+            Some(LoopStanding::Undecided { question, .. }) if !is_stuck_question(&question) => {
+                Ok(Turn::Again)
+            }
             Some(LoopStanding::Undecided { question, .. }) => {
                 self.ask_person(&item, question, QuestionKind::Accept)
             }

@@ -22,7 +22,7 @@ use ralph_model::build::Acceptance;
 use ralph_model::journal::{IterationResult, JournalEvent, Note, StepResult};
 use ralph_model::phase::mailbox::COUNTER;
 use ralph_model::phase::{LoopBounds, LoopFact, LoopPlace, LoopRecord, LoopStanding, LoopTask};
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 
@@ -30,6 +30,7 @@ use self::planning::present_plans;
 use self::store::LOOPS;
 use super::WorkflowError;
 use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
+use super::isolation::landing::landed_before;
 use super::project::Project;
 use crate::config::LoopSettings;
 use crate::git::commits::Signing;
@@ -77,7 +78,7 @@ pub struct Phased<'r, 's> {
 pub enum PhasedEnd {
     Done {
         commit: Option<String>,
-        level: ProofLevel,
+        level: LandedLevel,
         summary: Option<String>,
     },
     /// Gates failed too often in a row.
@@ -263,7 +264,7 @@ impl<'r, 's> Phased<'r, 's> {
     fn done(&self, acceptance: &Acceptance) -> PhasedEnd {
         PhasedEnd::Done {
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
-            level: acceptance.level,
+            level: landed_before(acceptance),
             summary: self.mailbox.read(ralph_model::phase::mailbox::SUMMARY),
         }
     }

@@ -4,7 +4,7 @@
 //! accepted work lands, and is landed when the tip of the run's branch leads to it.
 
 use camino::Utf8Path;
-use ralph_model::build::{Acceptance, Work};
+use ralph_model::build::Acceptance;
 use ralph_model::phase::mailbox::PASSING;
 use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopStanding, SnapshotPoint};
 use ralph_model::pipeline::records::Base;
@@ -22,7 +22,9 @@ use crate::workflow::isolation::landing::{
 };
 use crate::workflow::isolation::marks::{RevertEnd, RevertRequest};
 use crate::workflow::isolation::slots;
+use crate::workflow::merge_review::ASKED_FIRST;
 use crate::workflow::repositories::{BEFORE, key};
+use crate::workflow::review;
 
 /// What the mailboxes of a task agreed on.
 const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared anew");
@@ -114,10 +116,11 @@ impl Phased<'_, '_> {
     pub(super) fn land(
         &mut self,
         record: &LoopRecord,
-        works: &[Work],
+        acceptance: &Acceptance,
     ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         let task = record.task.number;
         let item = item_of(task);
+        let works = acceptance.works.as_slice();
         if works.is_empty() {
             return Ok(None);
         }
@@ -139,27 +142,46 @@ impl Phased<'_, '_> {
         let title = record.task.text.lines().next().unwrap_or_default();
         let title: String = title.chars().take(60).collect();
         let message = format!("ralph: land task {task} of the loop\n\n{title}\n");
+        let asked = review::asked_gates(&self.session.context.state, &item, works)?;
         let request = LandingRequest {
             item: &item,
             works,
             base: &base,
             before: &before,
             pinned: &pinned,
-            files: &[],
+            level: acceptance.level,
+            asked: &asked,
+            after: None,
+            is_persons_word: false,
+            files: &|_| Ok(Vec::new()),
             with: &[],
             given: &[],
             marks: Some(&marks),
             message: &message,
             worker: Role::Builder,
         };
-        let LandingEnd::Refused { why, tips } = self.project.land(self.session, &request)? else {
-            return Ok(None);
-        };
-        Ok(Some((self.landing_refused(record, why)?, tips)))
+        let end = self.project.land(self.session, &request)?;
+        self.after_landing(record, end)
+    }
+
+    /// Returns what follows from a landing that did not take place.
+    pub(super) fn after_landing(
+        &mut self,
+        record: &LoopRecord,
+        end: LandingEnd,
+    ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
+        Ok(match end {
+            LandingEnd::Landed { .. } | LandingEnd::Nothing => None,
+            LandingEnd::Refused { why, tips } => Some((self.landing_refused(record, why)?, tips)),
+            LandingEnd::Unsettled { .. } => {
+                let question = ASKED_FIRST.to_owned();
+                Some((LoopFact::LandingUnsettled { question }, Base::new()))
+            }
+        })
     }
 
     /// Returns what follows where the branch refuses accepted work.
-    pub(super) fn landing_refused(
+    fn landing_refused(
         &mut self,
         record: &LoopRecord,
         why: String,

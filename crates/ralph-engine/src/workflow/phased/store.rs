@@ -1,8 +1,7 @@
 //! The loop's record on disk, and the machine's writes.
 
-use ralph_model::build::Work;
 use ralph_model::phase::mailbox::{self, CLEARED, HISTORY, ORIGIN};
-use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopWrite, heal, settle};
+use ralph_model::phase::{LoopFact, LoopPlace, LoopRecord, LoopStanding, LoopWrite, heal, settle};
 use ralph_model::pipeline::records::Base;
 
 use super::gates::DETECTED;
@@ -11,6 +10,7 @@ use crate::gates::pin::PinnedGates;
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
+use crate::workflow::isolation::landing::take_in;
 use crate::workflow::repositories::BEFORE;
 
 pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop", "the task of the loop begins anew");
@@ -40,8 +40,8 @@ impl Phased<'_, '_> {
     /// Writes a list. Where the branch refuses accepted work, the rest of it is replaced by what follows from that.
     fn write_all(&mut self, writes: &[LoopWrite]) -> Result<(), WorkflowError> {
         for write in writes {
-            if let LoopWrite::AdvanceBranches { works } = write
-                && let Some((refused, tips)) = self.advance(works)?
+            if matches!(write, LoopWrite::AdvanceBranches { .. })
+                && let Some((refused, tips)) = self.advance()?
             {
                 self.settle(&refused)?;
                 return match refused {
@@ -55,12 +55,14 @@ impl Phased<'_, '_> {
     }
 
     /// Takes accepted work to where it belongs. Returns what follows where the branch refuses it.
-    fn advance(&mut self, works: &[Work]) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
+    fn advance(&mut self) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
         let Some(record) = self.record()? else { return Ok(None) };
-        match record.place {
-            LoopPlace::Slot => self.land(&record, works),
-            LoopPlace::Checkout => self.take_in(&record, works),
+        let LoopStanding::Accepted { acceptance, .. } = &record.standing else { return Ok(None) };
+        if record.place == LoopPlace::Slot {
+            return self.land(&record, acceptance);
         }
+        let end = take_in(&self.project.repositories, acceptance)?;
+        self.after_landing(&record, end)
     }
 
     fn write(&mut self, write: &LoopWrite) -> Result<(), WorkflowError> {

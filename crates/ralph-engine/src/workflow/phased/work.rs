@@ -1,8 +1,7 @@
 //! Every call of the loop that touches the repositories: where work begins, what is committed, judged, kept and put back.
 
 use ralph_model::build::Work;
-use ralph_model::phase::{LoopFact, LoopRecord, SnapshotPoint};
-use ralph_model::pipeline::records::Base;
+use ralph_model::phase::{LoopRecord, SnapshotPoint};
 use ralph_model::receipt::VerifierReceipt;
 use ralph_model::role::Role;
 
@@ -136,21 +135,6 @@ impl Phased<'_, '_> {
         let context = &self.session.context;
         let attested = attestation(context, item, Role::Builder, verifier, agreed);
         self.project.repositories.attest(&context.gates(item), before, pinned, cases, &attested)
-    }
-
-    /// Takes work into the branches that its run began on. Returns what follows where one of them refuses it: a task is not
-    /// done whose work is not there.
-    pub(super) fn take_in(
-        &mut self,
-        record: &LoopRecord,
-        works: &[Work],
-    ) -> Result<Option<(LoopFact, Base)>, WorkflowError> {
-        for work in works {
-            if let Some(why) = self.project.repositories.take_in(work)? {
-                return Ok(Some((self.landing_refused(record, why)?, Base::new())));
-            }
-        }
-        Ok(None)
     }
 
     /// Returns the files of work and of where it began, in all repositories.

@@ -26,8 +26,8 @@ use super::phases::PLAN;
 use super::spec_work::SpecWork;
 use crate::judge::Said;
 use crate::run::RunResult;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, Void};
+use crate::workflow::{WorkflowError, merge_review};
 
 impl SpecWork<'_, '_, '_> {
     /// Notes what an implementer left, so that a person's later changes can be told from it.
@@ -254,6 +254,7 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let by = if phase == Phase::Verify && result.is_some() { "verifier" } else { "judge" };
         self.tell_verdict(by, verdict, commit.as_ref())?;
+        merge_review::forget(&self.pipeline.session.context.state, &self.item)?;
         self.cases = None;
         let reasons = match verdict {
             Verdict::Rejected { reasons } => reasons.as_slice(),

@@ -14,7 +14,7 @@ pub mod store;
 
 use ralph_model::pipeline::records::Try;
 use ralph_model::pipeline::{AttemptLimits, GiveUp};
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::spec::name::SpecPath;
 
 use self::store::{SpecStore, whole_second};
@@ -59,7 +59,7 @@ pub struct Pipeline<'r, 's> {
 pub enum SpecEnd {
     Done {
         commit: Option<String>,
-        level: ProofLevel,
+        level: LandedLevel,
     },
     Skipped(Skip),
     /// No further attempt is made.

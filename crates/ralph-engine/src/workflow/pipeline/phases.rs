@@ -17,11 +17,11 @@ use crate::defect::{Defect, is_put_back};
 use crate::run::WantedItem;
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::specs::SPECS;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Turn, WorkflowStep};
 use crate::workflow::repositories::BEFORE;
-use crate::workflow::review;
+
 use crate::workflow::spec_text::SpecText;
+use crate::workflow::{WorkflowError, merge_review, review};
 
 /// What a planner leaves in its outbox.
 pub(super) const PLAN: &str = "plan.md";
@@ -158,7 +158,9 @@ impl SpecWork<'_, '_, '_> {
         self.tell(|spec| VerifyStart { spec, item, commit: candidate, attempt, max_attempts })?;
         let store = &self.pipeline.store;
         let plan = store.text(&self.spec.plan_md())?.unwrap_or_default();
-        let questions = self.questions();
+        let mut questions = self.questions();
+        let state = &self.pipeline.session.context.state;
+        questions.extend(merge_review::questions(state, &self.item, &works)?);
         let cases = self.cases.iter().flatten();
         let beside: Vec<String> = cases
             .filter_map(|case| commit_evidence(&case.claim))

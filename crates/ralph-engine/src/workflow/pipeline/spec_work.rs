@@ -8,7 +8,7 @@ use ralph_model::journal::{
 };
 use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Phase, Write, heal, next, settle};
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::LandedLevel;
 use ralph_model::spec::name::SpecPath;
 
 use super::{Pipeline, Skip, SpecEnd, list};
@@ -422,7 +422,7 @@ fn subject(spec: &SpecPath, item: &str, phase: Option<Phase>) -> Subject {
 
 fn done_end(markers: &Markers) -> SpecEnd {
     let done = markers.done.clone().unwrap_or_default();
-    let level = done.proof.as_deref().and_then(ProofLevel::from_text);
-    let level = level.unwrap_or(ProofLevel::NotProven);
+    let level = done.proof.as_deref().and_then(LandedLevel::from_text);
+    let level = level.unwrap_or(LandedLevel::NOT_PROVEN);
     SpecEnd::Done { commit: done.commit.map(String::from), level }
 }

@@ -16,6 +16,7 @@ use crate::judge::{AgreedChecks, Case, Said};
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::Turn;
 use crate::workflow::findings::{Findings, changed_files};
+use crate::workflow::merge_review::{self, ASKED_FIRST};
 use crate::workflow::repositories::{BeforeAll, attestation};
 use crate::workflow::review::{self, ReviewStanding};
 
@@ -99,7 +100,7 @@ impl Stories<'_, '_> {
         self.project.keep_candidate(self.session, item, &works)?;
         if matches!(review, ReviewStanding::Wanted) && arbiter == Arbiter::NotAsked {
             self.measured.keep(item, &works, &cases);
-            let question = "a verifier is asked first".to_owned();
+            let question = ASKED_FIRST.to_owned();
             self.settle(item, &StoryFact::Undecided { run, works, question })?;
             return Ok(Turn::Progress);
         }
@@ -129,7 +130,8 @@ impl Stories<'_, '_> {
         let repositories = &self.project.repositories;
         repositories.attest(&context.gates(item), before, &pinned, &cases, &attested)?;
         let done_at = Some(first.commit.clone());
-        let acceptance = Acceptance { done_at, works, level: found.level };
+        let level = merge_review::level(&context.state, item, &works, found.level)?;
+        let acceptance = Acceptance { done_at, works, level };
         let by = if arbiter == Arbiter::Agrees { "person" } else { review.by() };
         self.tell(VerdictReached {
             item: item.to_owned(),
@@ -142,7 +144,7 @@ impl Stories<'_, '_> {
         })?;
         let commit = acceptance.done_at.as_ref().map(ToString::to_string);
         match self.settle(item, &StoryFact::Accepted { run, acceptance })? {
-            StorySettling::Whole => Ok(Turn::Progress),
+            StorySettling::Whole | StorySettling::Unsettled => Ok(Turn::Progress),
             // Others' luck, which costs nothing: the next run is told.
             StorySettling::Refused => Ok(Turn::Again),
             StorySettling::Stuck { question } => {

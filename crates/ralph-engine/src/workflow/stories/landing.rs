@@ -1,6 +1,6 @@
 //! Accepted work on a story, put on the PRD's branch in one commit with the PRD that says so.
 
-use ralph_model::build::{Acceptance, Work};
+use ralph_model::build::Acceptance;
 use ralph_model::pipeline::records::Base;
 use ralph_model::prd::Story;
 use ralph_model::role::Role;
@@ -8,10 +8,10 @@ use ralph_model::story::StoryFact;
 
 use super::Stories;
 use super::store::StorySettling;
-use crate::workflow::WorkflowError;
 use crate::workflow::isolation::landing::{
-    LandingEnd, LandingRequest, MOST_REFUSED, stuck_question,
+    LandingEnd, LandingRequest, MOST_REFUSED, landed_before, stuck_question,
 };
+use crate::workflow::{WorkflowError, review};
 
 impl Stories<'_, '_> {
     /// Puts accepted work on the branch.
@@ -24,11 +24,12 @@ impl Stories<'_, '_> {
     ) -> Result<LandingEnd, WorkflowError> {
         let works = &acceptance.works;
         let Some(before) = self.project.before_landing(self.session, item, works)? else {
-            return Ok(LandingEnd::Landed);
+            return Ok(LandingEnd::Landed { level: landed_before(acceptance) });
         };
         let base = self.project.slot_base(self.session, item)?.unwrap_or_else(|| before.base());
         let pinned = self.pin(item)?;
-        let files = [(self.project.home().join(&self.options.prd), prd.to_vec())];
+        let asked = review::asked_gates(&self.session.context.state, item, works)?;
+        let prd = vec![(self.project.home().join(&self.options.prd), prd.to_vec())];
         let given = self.given(item)?;
         let message = format!("ralph: {} passes", story.id);
         let request = LandingRequest {
@@ -37,7 +38,11 @@ impl Stories<'_, '_> {
             base: &base,
             before: &before,
             pinned: &pinned,
-            files: &files,
+            level: acceptance.level,
+            asked: &asked,
+            after: None,
+            is_persons_word: false,
+            files: &|_| Ok(prd.clone()),
             with: &[],
             given: &given,
             marks: None,
@@ -70,15 +75,5 @@ impl Stories<'_, '_> {
         }
         self.project.go_on_from(self.session, item, tips)?;
         Ok(StorySettling::Refused)
-    }
-
-    /// Takes work into the branches that its run began on. A story does not pass whose work is not there.
-    pub(super) fn take_in(&self, works: &[Work]) -> Result<LandingEnd, WorkflowError> {
-        for work in works {
-            if let Some(why) = self.project.repositories.take_in(work)? {
-                return Ok(LandingEnd::Refused { why, tips: Base::new() });
-            }
-        }
-        Ok(LandingEnd::Landed)
     }
 }

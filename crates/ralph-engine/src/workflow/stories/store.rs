@@ -16,7 +16,8 @@ use crate::state::Entry;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
 use crate::workflow::home_committer::{CommittedFile, HomeCommitter};
-use crate::workflow::isolation::landing::LandingEnd;
+use crate::workflow::isolation::landing::{LandingEnd, take_in};
+use crate::workflow::merge_review::ASKED_FIRST;
 use crate::workflow::overview::{lay_over, read_prd};
 use crate::workflow::repositories::BEFORE;
 
@@ -33,6 +34,8 @@ pub(super) enum StorySettling {
     Stuck {
         question: String,
     },
+    /// What it was merged with is to be judged, too.
+    Unsettled,
 }
 
 /// What healing came to.
@@ -157,11 +160,17 @@ impl Stories<'_, '_> {
                         STORIES.save(state, item, record)?;
                     }
                 }
-                StoryWrite::Pass { acceptance } => {
-                    if let LandingEnd::Refused { why, tips } = self.pass(item, acceptance)? {
+                StoryWrite::Pass { acceptance } => match self.pass(item, acceptance)? {
+                    LandingEnd::Refused { why, tips } => {
                         return self.landing_refused(item, acceptance, why, &tips);
                     }
-                }
+                    LandingEnd::Unsettled { .. } => {
+                        let question = ASKED_FIRST.to_owned();
+                        self.settle(item, &StoryFact::LandingUnsettled { question })?;
+                        return Ok(StorySettling::Unsettled);
+                    }
+                    LandingEnd::Landed { .. } | LandingEnd::Nothing => {}
+                },
                 StoryWrite::ForgetBeginning => {
                     let state = &self.session.context.state;
                     PinnedGates::forget(state, item)?;
@@ -177,17 +186,14 @@ impl Stories<'_, '_> {
 
     /// Puts accepted work on the branch, and a PRD in which its story passes.
     fn pass(&mut self, item: &str, acceptance: &Acceptance) -> Result<LandingEnd, WorkflowError> {
-        let Some(story) = self.story(item)? else { return Ok(LandingEnd::InPlace) };
+        let Some(story) = self.story(item)? else { return Ok(LandingEnd::Nothing) };
         let (prd, left) = self.prd_with(item)?;
-        let mut landed = LandingEnd::Landed;
-        if self.project.is_in_place() {
-            landed = self.take_in(&acceptance.works)?;
-        } else if !acceptance.works.is_empty() {
-            landed = self.land(item, &story, acceptance, &prd)?;
-        }
-        if matches!(landed, LandingEnd::Refused { .. }) {
-            return Ok(landed);
-        }
+        let landed = if self.project.is_in_place() || acceptance.works.is_empty() {
+            take_in(&self.project.repositories, acceptance)?
+        } else {
+            self.land(item, &story, acceptance, &prd)?
+        };
+        let LandingEnd::Landed { level } = landed else { return Ok(landed) };
         // In place, where nothing had to change, and where home is not committed, it did not land with the work.
         self.write_prd(&story, &prd)?;
         let message = format!("ralph: {} passes", story.id);
@@ -197,10 +203,10 @@ impl Stories<'_, '_> {
             title: story.title.clone(),
             item: item.to_owned(),
             commit: acceptance.done_at.as_ref().map(ToString::to_string),
-            level: Some(acceptance.level),
+            level: Some(level),
             left: u32::try_from(left).ok(),
         })?;
-        Ok(LandingEnd::Landed)
+        Ok(landed)
     }
 
     /// Returns the PRD in which the story of an item passes, and how many stories still fail in it.

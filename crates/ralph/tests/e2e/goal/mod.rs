@@ -168,7 +168,7 @@ impl Desk {
     }
 }
 
-fn story(id: &str, passes: bool) -> Value {
+pub(crate) fn story(id: &str, passes: bool) -> Value {
     json!({
         "id": id,
         "title": format!("Do {id}"),

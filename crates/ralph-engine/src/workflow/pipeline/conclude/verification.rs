@@ -1,30 +1,30 @@
 //! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
 
 use camino::Utf8Path;
+use ralph_model::build::Acceptance;
 use ralph_model::id::CommitId;
 use ralph_model::journal::{PlanInvalidated, VerdictKind, VerifyFail, VerifyPass};
 use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::settle::Feedback;
 use ralph_model::pipeline::{Fact, Markers, Phase, is_yes, settle};
-use ralph_model::proof::ProofLevel;
+use ralph_model::proof::{LandedLevel, ProofLevel};
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Tested, Verdict, VerifierReport};
 
-use crate::judge::AgreedChecks;
+use crate::judge::{AgreedChecks, Case};
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
-use crate::workflow::isolation::landing::{LandingEnd, LandingRequest};
+use crate::workflow::isolation::landing::{
+    LandingEnd, LandingRequest, MOST_REFUSED, landed_before, stuck_question,
+};
 use crate::workflow::pipeline::examination::verdict_of;
 use crate::workflow::pipeline::phases::works_of;
 use crate::workflow::pipeline::spec_work::SpecWork;
 use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
-use crate::workflow::{WorkflowError, review, unfinished};
-
-/// How often in a row accepted work may be refused by the branch before a person is asked.
-const MOST_REFUSED: u32 = 3;
+use crate::workflow::{WorkflowError, merge_review, review, unfinished};
 
 /// How much of a verifier's report goes to the next implementer.
 const FEEDBACK_LINES: usize = 200;
@@ -87,6 +87,8 @@ impl SpecWork<'_, '_, '_> {
                     _ => AgreedChecks::Nobody,
                 };
                 self.attest(Some(verifier), agreed)?;
+                let state = &self.pipeline.session.context.state;
+                merge_review::verified(state, &self.item, &works_of(markers, &commit), result)?;
                 self.finish(markers, Some(commit), level, Some(result), said)
             }
             Ok(Verdict::PlanInvalid { reason }) => {
@@ -201,24 +203,29 @@ impl SpecWork<'_, '_, '_> {
     fn land(
         &mut self,
         markers: &Markers,
-        commit: &CommitId,
-        done: &DoneMarker,
+        acceptance: &Acceptance,
+        done: &dyn Fn(LandedLevel) -> DoneMarker,
+        result: Option<&RunResult>,
     ) -> Result<LandingEnd, WorkflowError> {
-        let fact = Fact::Verified { done: done.clone() };
-        let store = &self.pipeline.store;
-        let files = settle(markers, &fact, self.pipeline.now())?;
-        let files: Vec<_> =
-            files.iter().filter_map(|write| store.replacement(self.spec, write)).collect();
+        let (store, spec) = (&self.pipeline.store, self.spec);
+        let files = |level| {
+            let writes = settle(markers, &Fact::Verified { done: done(level) }, done(level).at)?;
+            Ok(writes.iter().filter_map(|write| store.replacement(spec, write)).collect())
+        };
+        let asked: Vec<String> = self.cases.iter().flatten().flat_map(Case::open_gates).collect();
         let spec_file = Utf8Path::new("specs").join(self.spec.as_str());
         let message = format!("ralph: {} is done", self.spec.id());
-        let works = works_of(markers, commit);
         let (before, base) = (self.before()?, self.base()?);
         let request = LandingRequest {
             item: &self.item,
-            works: &works,
+            works: &acceptance.works,
             base: &base,
             before: &before,
             pinned: &self.pinned,
+            level: acceptance.level,
+            asked: &asked,
+            after: result.map(|result| &result.run),
+            is_persons_word: result.is_none(),
             files: &files,
             with: &[&spec_file],
             given: &[],
@@ -226,8 +233,7 @@ impl SpecWork<'_, '_, '_> {
             message: &message,
             worker: Role::Implementer,
         };
-        let pipeline = &mut *self.pipeline;
-        pipeline.project.land(pipeline.session, &request)
+        self.pipeline.project.land(self.pipeline.session, &request)
     }
 
     /// Sends accepted work back that the branch has moved away from. It costs no attempt; after the third time in a row a
@@ -246,9 +252,8 @@ impl SpecWork<'_, '_, '_> {
         self.note(format!("the work could not land: {}", first_line(&why)))?;
         if refused + 1 >= MOST_REFUSED {
             self.pipeline.session.questions().take_answer(&self.item)?;
-            let question = format!(
-                "The accepted work {commit} could not be put on the branch {MOST_REFUSED} times in a row: {why}\nTry again? (no: the agent gets this as feedback)"
-            );
+            let question = stuck_question(Some(commit.as_str()), &why);
+            let question = format!("{question} (no: the agent gets this as feedback)");
             self.settle(&Fact::PersonNeeded { question, run }, "waits for a person")?;
             return Ok(Turn::Again);
         }
@@ -262,6 +267,39 @@ impl SpecWork<'_, '_, '_> {
         Ok(Turn::Again)
     }
 
+    /// Lands accepted work. Returns what is known of it as it landed, or what follows where it did not.
+    fn land_at_its_level(
+        &mut self,
+        markers: &Markers,
+        judged: Acceptance,
+        done: &dyn Fn(LandedLevel) -> DoneMarker,
+        result: Option<&RunResult>,
+    ) -> Result<Result<LandedLevel, Turn<SpecEnd>>, WorkflowError> {
+        if self.pipeline.project.is_in_place() {
+            return Ok(Ok(landed_before(&judged)));
+        }
+        loop {
+            let state = &self.pipeline.session.context.state;
+            let level = merge_review::level(state, &self.item, &judged.works, judged.level)?;
+            let acceptance = Acceptance { level, ..judged.clone() };
+            match self.land(markers, &acceptance, done, result)? {
+                LandingEnd::Landed { level } => return Ok(Ok(level)),
+                LandingEnd::Nothing => return Ok(Ok(LandedLevel::NOT_PROVEN)),
+                // The marker is written with what is known of the merge.
+                LandingEnd::Unsettled { is_asked: false } => {}
+                LandingEnd::Unsettled { is_asked: true } => {
+                    let told = "a gate is red on the branch, before and after: the verifier is asked about that";
+                    self.note(told.to_owned())?;
+                    return Ok(Err(Turn::Again));
+                }
+                LandingEnd::Refused { why, tips } => {
+                    let commit = judged.done_at.expect("what lands has a commit");
+                    return self.landing_refused(markers, commit, why, &tips, result).map(Err);
+                }
+            }
+        }
+    }
+
     fn finish(
         &mut self,
         markers: &Markers,
@@ -272,38 +310,40 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let record = markers.candidate.as_ref();
         let store = &self.pipeline.store;
-        let done = DoneMarker {
+        let marker = DoneMarker {
             commit: commit.clone(),
             at: self.pipeline.now(),
             verify_run_dir: result.map(|result| store.relative_to_home(&result.dir)),
             impl_run_dir: record.and_then(|record| record.last_impl_run_dir.clone()),
-            level,
+            level: LandedLevel::NOT_PROVEN,
             spec_digest: match self.spec_digest.clone() {
                 Some(digest) => digest,
                 None => list::digest(store, self.spec)?,
             },
             said: said.to_owned(),
         };
+        let done = |level| DoneMarker { level, ..marker.clone() };
         let done_file = Some(store.relative_to_home(&store.path(self.spec.done())));
-        if let Some(commit) = commit.clone().filter(|_| !self.pipeline.project.is_in_place()) {
-            match self.land(markers, &commit, &done)? {
-                LandingEnd::InPlace | LandingEnd::Landed => {}
-                LandingEnd::Refused { why, tips } => {
-                    return self.landing_refused(markers, commit, why, &tips, result);
+        let mut landed = LandedLevel::NOT_PROVEN;
+        if let Some(commit) = commit.clone() {
+            let works = works_of(markers, &commit);
+            let judged = Acceptance { works: works.clone(), done_at: Some(commit), level };
+            landed = match self.land_at_its_level(markers, judged, &done, result)? {
+                Ok(level) => level,
+                Err(turn) => return Ok(turn),
+            };
+            // Before it is done: whoever looks for an accepted commit finds it.
+            for work in works {
+                let kept = self.pipeline.project.repositories.keep_accepted(&self.item, &work)?;
+                if let Some(reason) = kept {
+                    self.note(reason)?;
                 }
             }
         }
-        // Before it is done: whoever looks for an accepted commit finds it.
-        for work in commit.iter().flat_map(|commit| works_of(markers, commit)) {
-            let kept = self.pipeline.project.repositories.keep_accepted(&self.item, &work)?;
-            if let Some(reason) = kept {
-                self.note(reason)?;
-            }
-        }
         if self.pipeline.store.load(self.spec)?.done.is_none() {
-            self.settle(&Fact::Verified { done }, "is done")?;
+            self.settle(&Fact::Verified { done: done(landed) }, "is done")?;
         }
-        let (commit, level) = (commit.map(String::from), Some(level));
+        let (commit, level) = (commit.map(String::from), Some(landed));
         self.tell(|spec| VerifyPass { spec, commit, level, done_file })?;
         Ok(Turn::Again)
     }
