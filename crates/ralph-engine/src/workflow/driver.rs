@@ -17,7 +17,7 @@ use ralph_model::run::{RunOutcome, Trouble};
 use serde::{Deserialize, Serialize};
 
 use super::start_gates::before_first_run;
-use super::{WorkflowError, interruption_or_trouble};
+use super::{WorkflowError, equal_claims, interruption_or_trouble};
 use crate::boundary::persons_side::PersonsSide;
 use crate::defect::{Defect, is_put_back};
 use crate::files::PathError;
@@ -158,6 +158,11 @@ pub(crate) trait Workflow<'s> {
 
     /// Nothing follows from a run: it hit trouble, its usage limit, or was interrupted.
     fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError>;
+
+    /// Returns what tells one state of the work from another, where failed runs that leave the same are bounded by that alone.
+    fn work_left(&self) -> Option<String> {
+        None
+    }
 
     /// Returns the end of a workflow that does not try again after trouble.
     fn end_on_trouble(&self) -> Option<Self::End> {
@@ -513,6 +518,13 @@ fn conclude<'s, W: Workflow<'s>>(
         | RunOutcome::Withdrawn
         | RunOutcome::Violation { .. } => {
             let turn = workflow.conclude(result)?;
+            if matches!(turn, Turn::Failed)
+                && result.role.writes_workspace()
+                && let Some(left) = workflow.work_left()
+            {
+                let state = &workflow.session().context.state;
+                equal_claims::count(state, &result.item, &result.run, &left)?;
+            }
             // What could not be judged stays pending: the run itself is over, and is judged again.
             if !matches!(turn, Turn::Trouble(_)) {
                 pace.streak = TroubleStreak::default();

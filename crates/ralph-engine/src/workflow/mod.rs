@@ -6,6 +6,7 @@
 
 pub mod build;
 pub mod driver;
+mod equal_claims;
 mod findings;
 pub mod goal;
 pub mod home_committer;

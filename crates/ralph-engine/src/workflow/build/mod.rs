@@ -495,6 +495,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(turn)
     }
 
+    fn work_left(&self) -> Option<String> {
+        self.project.repositories.print().ok()
+    }
+
     fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {
         self.project.has_lost_clone(self.session, result)
     }

@@ -18,11 +18,11 @@ use super::task_store::Healed;
 use super::{Build, BuildEnd, WORKFLOW};
 use crate::questions::AnswerError;
 use crate::run::RunResult;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn, WorkflowStep};
 use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::repositories::BEFORE;
 use crate::workflow::review::{self, REVIEW, ReviewRequest};
+use crate::workflow::{WorkflowError, equal_claims};
 
 /// How a verifier's item is named that is asked for its opinion on a task.
 pub(super) const OPINION: &str = "-opinion";
@@ -183,6 +183,7 @@ impl Build<'_, '_> {
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
         self.settle(task, &TaskFact::Retried { advice })?;
+        equal_claims::forget(&self.session.context.state, task)?;
         self.session.questions().take_answer(task)?;
         Ok(Turn::Again)
     }
@@ -191,6 +192,7 @@ impl Build<'_, '_> {
     pub(super) fn retry_if_exhausted(&mut self, task: &str) -> Result<(), WorkflowError> {
         if matches!(self.state_of(task)?, TaskState::Exhausted { .. }) {
             self.settle(task, &TaskFact::Retried { advice: None })?;
+            equal_claims::forget(&self.session.context.state, task)?;
             self.session.questions().withdraw(task)?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use ralph_model::plan::{Change, DoneAt, Kill, Line, Plan, PlanError};
 use ralph_model::role::Role;
 
 use super::Build;
+use crate::config::Limits;
 use crate::files::PathError;
 use crate::gates::pin::PinnedGates;
 use crate::plan_file::PlanFileError;
@@ -21,7 +22,7 @@ use crate::workflow::isolation::landing::{
 };
 use crate::workflow::merge_review::ASKED_FIRST;
 use crate::workflow::repositories::BEFORE;
-use crate::workflow::review;
+use crate::workflow::{equal_claims, review};
 
 pub(super) const TASKS: Entry<TaskRecord> =
     Entry::new("tasks", "what is known of the task is what the plan says");
@@ -89,11 +90,13 @@ impl Build<'_, '_> {
     }
 
     pub(super) fn state_of(&self, task: &str) -> Result<TaskState, WorkflowError> {
-        Ok(TaskState::of(&self.markers(task)?, self.most_rejections()))
+        Ok(TaskState::of(&self.markers(task)?, self.most_rejections(task)?))
     }
 
-    fn most_rejections(&self) -> u32 {
-        self.session.context.config.limits.rejections
+    fn most_rejections(&self, task: &str) -> Result<u32, PathError> {
+        let context = &self.session.context;
+        let Limits { repeats, rejections, .. } = context.config.limits;
+        equal_claims::most_rejections(&context.state, task, repeats, rejections)
     }
 
     /// Returns why nothing has to change, if that is what a task's builder claims and no verifier has looked at it.
@@ -102,7 +105,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
     ) -> Result<Option<String>, WorkflowError> {
-        Ok(match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections()) {
+        Ok(match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections(task)?) {
             TaskState::NoChange { reason } => Some(reason),
             _ => None,
         })
@@ -114,7 +117,7 @@ impl Build<'_, '_> {
         plan: &Plan<'_>,
         task: &str,
     ) -> Result<bool, WorkflowError> {
-        match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections()) {
+        match TaskState::of(&self.markers_in(plan, task)?, self.most_rejections(task)?) {
             TaskState::Undecided { works } => self.is_review_wanted(task, &works),
             _ => Ok(false),
         }
@@ -122,7 +125,7 @@ impl Build<'_, '_> {
 
     /// Writes what a fact comes to, and commits the plan. Work that cannot land goes back.
     pub(super) fn settle(&mut self, task: &str, fact: &TaskFact) -> Result<Settled, WorkflowError> {
-        let writes = settle(&self.markers(task)?, fact, self.most_rejections())?;
+        let writes = settle(&self.markers(task)?, fact, self.most_rejections(task)?)?;
         self.write(task, &writes)
     }
 
@@ -182,6 +185,7 @@ impl Build<'_, '_> {
                     PinnedGates::forget(state, task)?;
                     BEFORE.forget(state, task)?;
                     forget_troubles(state, task)?;
+                    equal_claims::forget(state, task)?;
                     self.project.leave_for_good(self.session, task)?;
                 }
             }

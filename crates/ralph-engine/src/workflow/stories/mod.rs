@@ -23,10 +23,10 @@ use ralph_model::story::{StoryFact, StoryState};
 
 use self::runs::OPINION;
 use self::store::{STORIES, StoryHealing};
-use super::WorkflowError;
 use super::driver::{Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles};
 use super::pause::RoundPause;
 use super::project::Project;
+use super::{WorkflowError, equal_claims};
 use crate::ask::AskPerson;
 use crate::git::commits::Signing;
 use crate::run::{RESULTS, RunReport, RunResult};
@@ -112,6 +112,7 @@ impl<'r, 's> Stories<'r, 's> {
             forget_troubles(&self.session.context.state, &item)?;
             if matches!(self.state_of(&item)?, StoryState::Exhausted { .. }) {
                 self.settle(&item, &StoryFact::Retried { advice: None })?;
+                equal_claims::forget(&self.session.context.state, &item)?;
                 self.session.questions().withdraw(&item)?;
             }
         }
@@ -325,6 +326,10 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
             }
         }
         self.end_step(StepResult::Trouble, None)
+    }
+
+    fn work_left(&self) -> Option<String> {
+        self.project.repositories.print().ok()
     }
 
     fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {

@@ -11,10 +11,10 @@ use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Arbiter;
 use super::{Stories, StoriesEnd};
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Stop, Turn};
 use crate::workflow::isolation::landing::is_stuck_question;
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::{WorkflowError, equal_claims};
 
 impl Stories<'_, '_> {
     /// Returns the person's answer to a question about a story, and records that it was heard.
@@ -157,6 +157,7 @@ impl Stories<'_, '_> {
         let advice =
             (!is_yes(&answer)).then(|| format!("A person looked at it and says: {answer}"));
         self.settle(item, &StoryFact::Retried { advice })?;
+        equal_claims::forget(&self.session.context.state, item)?;
         self.session.questions().take_answer(item)?;
         Ok(Turn::Again)
     }

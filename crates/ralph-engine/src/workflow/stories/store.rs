@@ -9,17 +9,18 @@ use ralph_model::story::{
 };
 
 use super::Stories;
-use crate::files::{read_optional, replace_atomically};
+use crate::config::Limits;
+use crate::files::{PathError, read_optional, replace_atomically};
 use crate::gates::pin::PinnedGates;
 use crate::git::item_refs::ItemKey;
 use crate::state::Entry;
-use crate::workflow::WorkflowError;
 use crate::workflow::driver::forget_troubles;
 use crate::workflow::home_committer::{CommittedFile, HomeCommitter};
 use crate::workflow::isolation::landing::{LandingEnd, take_in};
 use crate::workflow::merge_review::ASKED_FIRST;
 use crate::workflow::overview::{lay_over, read_prd};
 use crate::workflow::repositories::BEFORE;
+use crate::workflow::{WorkflowError, equal_claims};
 
 pub(super) const STORIES: Entry<StoryRecord> =
     Entry::new("stories", "what is known of the story is what the PRD says");
@@ -104,11 +105,13 @@ impl Stories<'_, '_> {
     }
 
     pub(super) fn state_of(&self, item: &str) -> Result<StoryState, WorkflowError> {
-        Ok(StoryState::of(&self.markers(item)?, self.most_rejections()))
+        Ok(StoryState::of(&self.markers(item)?, self.most_rejections(item)?))
     }
 
-    fn most_rejections(&self) -> u32 {
-        self.session.context.config.limits.rejections
+    fn most_rejections(&self, item: &str) -> Result<u32, PathError> {
+        let context = &self.session.context;
+        let Limits { repeats, rejections, .. } = context.config.limits;
+        equal_claims::most_rejections(&context.state, item, repeats, rejections)
     }
 
     /// Writes what a fact comes to. Work that cannot land goes back.
@@ -118,7 +121,7 @@ impl Stories<'_, '_> {
         fact: &StoryFact,
     ) -> Result<StorySettling, WorkflowError> {
         let markers = self.markers(item)?;
-        let writes = match settle(&markers, fact, self.most_rejections()) {
+        let writes = match settle(&markers, fact, self.most_rejections(item)?) {
             // The person changed or removed the story while its run was judged: the run is concluded again.
             Err(_) if markers.in_prd != (StoryInPrd::Failing { changed: false }) => {
                 return Err(WorkflowError::Overtaken);
@@ -176,6 +179,7 @@ impl Stories<'_, '_> {
                     PinnedGates::forget(state, item)?;
                     BEFORE.forget(state, item)?;
                     forget_troubles(state, item)?;
+                    equal_claims::forget(state, item)?;
                     self.forget_notes(item)?;
                     self.project.leave(self.session, item)?;
                 }

@@ -59,6 +59,18 @@ fn a_task_that_is_rejected_five_times_is_put_to_a_person_whose_words_go_on_with_
     site.assert_complete();
 }
 
+/// Three runs that leave the same are enough, however many rejections are allowed.
+#[test]
+fn a_task_whose_work_does_not_change_is_put_to_a_person_after_three_runs() {
+    let builder = "[builder]\nwrite a.txt wrong\nrun ralph task done || true\nfinal done\n";
+    let site = Site::planned(&format!("{builder}{VERIFIER}"), &[task("t-aaaa")]);
+    site.gate(&["sh", "-c", "! grep -q wrong a.txt"]);
+    let (result, reason) = end(&site, 3, &["9", "--max-failures", "0"]);
+    assert_eq!((result.as_str(), site.roles().len()), ("waiting", 3), "{reason}");
+    end(&site, 3, &["9", "--max-failures", "0"]);
+    assert_eq!(site.roles().len(), 3);
+}
+
 #[test]
 fn a_task_that_is_rejected_five_times_is_tried_again_with_retry() {
     let builder = "[builder]\nappend a.txt wrong\nrun ralph task done\nfinal done\n";

@@ -343,6 +343,22 @@ fn a_story_that_is_rejected_too_often_waits_for_a_person() {
     assert_eq!(desk.passing(), ["US-001"]);
 }
 
+/// The same claim three times is enough, however many rejections are allowed. What is tried anew is counted anew.
+#[test]
+fn a_story_that_is_claimed_three_times_unchanged_waits_for_a_person() {
+    let script = "[implementer 1]\nwrite US-001.txt bad\nfinal <promise>COMPLETE</promise>\n\
+                  [implementer]\nfinal <promise>COMPLETE</promise>\n";
+    let desk = desk(script, &[("US-001", 1)]);
+    desk.gate();
+    let finished = desk.exits(3, &["run"]);
+    assert!(finished.stderr.contains("rejected 3 times"), "{finished}");
+    desk.exits(3, &["run"]);
+    assert_eq!(desk.taken().len(), 3);
+    desk.exits(0, &["answer", "ralph/dark/US-001", "yes"]);
+    desk.exits(3, &["run"]);
+    assert_eq!(desk.taken().len(), 6);
+}
+
 /// A run that destroys its clone counts as a rejection, so that the bound on those ends the story.
 #[test]
 fn an_agent_that_removes_its_repository_is_rejected_until_a_person_is_asked() {
