@@ -355,10 +355,10 @@ impl Project {
         else {
             return Ok(false);
         };
-        if let Some(clones) = self.clones.as_ref().filter(|_| !self.was_mended)
+        if let Some(clones) = self.clones.as_mut().filter(|_| !self.was_mended)
             && {
                 self.was_mended = true;
-                clones.mend()?
+                clones.mend(&session.context.state)?
             }
         {
             let reason = "Ralph's own copy of the repository was damaged, and is made anew";

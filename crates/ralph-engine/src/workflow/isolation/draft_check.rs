@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::draft::{HomeDraft, SEEN};
+use crate::files::{read_optional, replace_atomically};
 use crate::init::ignores;
+use crate::plan_file::draft::merge_plan;
 use crate::plan_file::{PLAN_FILE, is_as_noted};
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -17,6 +19,12 @@ use crate::workflow::written::WrittenFile;
 
 /// What follows from a damaged file of the draft, for people.
 const LOSS: &str = "it is as Ralph last committed it";
+
+/// A plan as Ralph wrote it and has not committed it, and as the branch had it.
+pub(super) struct WrittenPlan {
+    was: Vec<u8>,
+    now: Vec<u8>,
+}
 
 impl HomeDraft {
     /// Tells whether the draft stands where it was last seen, or further on.
@@ -81,6 +89,36 @@ impl HomeDraft {
         }
         self.copy.restore(&damaged)?;
         Ok(kept)
+    }
+
+    /// Returns what Ralph has written to the plan of a draft that is to be made anew, if it is known to be its own.
+    pub(super) fn uncommitted_plan(
+        &self,
+        state: &State,
+    ) -> Result<Option<WrittenPlan>, WorkflowError> {
+        let path = self.home().join(PLAN_FILE);
+        if !is_as_noted(state, &path)? {
+            return Ok(None);
+        }
+        let Some(now) = read_optional(&path)? else { return Ok(None) };
+        // Its own commits are lost, and were published when they were made.
+        let was = match self.seen_tip(state)? {
+            Some(tip) => self.git().file_at(&tip, &self.in_commit(&path))?.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        Ok(Some(WrittenPlan { was, now }))
+    }
+
+    /// Puts into the plan what was written to an earlier draft of it and not committed.
+    pub(super) fn take_up_plan(&self, written: Option<WrittenPlan>) -> Result<(), WorkflowError> {
+        let Some(WrittenPlan { was, now }) = written else { return Ok(()) };
+        let path = self.home().join(PLAN_FILE);
+        let here = read_optional(&path)?.unwrap_or_default();
+        let merged = merge_plan(&was, &now, &here);
+        if merged != here {
+            replace_atomically(&path, &merged)?;
+        }
+        Ok(())
     }
 
     fn is_plan(&self, file: &Utf8Path) -> bool {

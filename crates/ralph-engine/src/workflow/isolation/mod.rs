@@ -37,6 +37,7 @@ use super::repositories::{Repositories, commit_id, key, own_paths};
 use super::written::WrittenFile;
 use crate::boundary;
 use crate::config::{Config, Follow};
+use crate::files::create_directory;
 use crate::gates::GateRepository;
 use crate::gates::start::StartPoint;
 use crate::git::commits::Signing;
@@ -155,13 +156,27 @@ impl Clones {
         self.draft.as_ref().map_or_else(|| Ok(Vec::new()), |draft| draft.restore(state, written))
     }
 
-    /// Makes mirrors anew that are damaged. Tells whether any was.
-    pub(crate) fn mend(&self) -> Result<bool, WorkflowError> {
-        let mut was_damaged = false;
-        for repository in &self.repositories {
-            was_damaged |= repository.gates.mirror.mend(repository.git())?;
+    /// Makes mirrors anew that are damaged, and the draft of home with them, which shares their objects. Tells whether
+    /// anything was.
+    ///
+    /// What was in flight is taken up from its refs, so that no transition is lost that was completed. One that the damage
+    /// interrupted is repeated by whoever met it.
+    pub(crate) fn mend(&mut self, state: &State) -> Result<bool, WorkflowError> {
+        let was_damaged = mend_mirrors(&self.repositories)?;
+        let Some(draft) = &self.draft else { return Ok(was_damaged) };
+        if draft.is_sound() && draft.is_as_seen(state)? {
+            return Ok(was_damaged);
         }
-        Ok(was_damaged)
+        let written = draft.uncommitted_plan(state)?;
+        draft.give_up()?;
+        let home = Utf8PathBuf::from(&draft.key);
+        self.draft = open_draft(state, &home, &self.repositories)?;
+        self.begin(state)?;
+        if let Some(draft) = &self.draft {
+            create_directory(draft.home())?;
+            draft.take_up_plan(written)?;
+        }
+        Ok(true)
     }
 
     /// Names the branch that work lands on, for people.
@@ -410,15 +425,20 @@ fn open_repositories(
 pub(crate) fn mend(program: &GitProgram, context: &SessionContext) -> Result<bool, WorkflowError> {
     let (state, home) = (&context.state, &real_home(context));
     let repositories = open_repositories(program, context, |_| Ok(String::new()))?;
-    let mut was_damaged = false;
-    for repository in &repositories {
-        was_damaged |= repository.gates.mirror.mend(repository.git())?;
-    }
+    let mut was_damaged = mend_mirrors(&repositories)?;
     if let Some(draft) = open_draft(state, home, &repositories)?
         && !draft.is_sound()
     {
         draft.give_up()?;
         was_damaged = true;
+    }
+    Ok(was_damaged)
+}
+
+fn mend_mirrors(repositories: &[PersonsRepository]) -> Result<bool, WorkflowError> {
+    let mut was_damaged = false;
+    for repository in repositories {
+        was_damaged |= repository.gates.mirror.mend(repository.git())?;
     }
     Ok(was_damaged)
 }

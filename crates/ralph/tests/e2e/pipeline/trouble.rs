@@ -113,40 +113,78 @@ fn the_same_trouble_three_times_in_a_row_stops_the_spec_and_costs_no_attempt() {
     assert_eq!(stage.runs(), "piiiiv");
 }
 
-/// What a run did is over and is not done again because it cannot be judged; nor is that tried for ever.
-#[test]
-fn work_that_cannot_be_judged_three_times_in_a_row_stops_the_spec_and_is_not_done_again() {
+/// A stage whose first implementer waits at its end until the file `go` is there.
+fn waiting() -> Stage {
     let stage = Stage::new("");
-    let go = stage.place.path("go");
     let works = format!(
         "write greeting.txt hello\ncommit \"work\" greeting.txt\n\
          run touch begun; until [ -e {} ]; do sleep 0.02; done; rm begun\n{}",
-        go.display(),
+        stage.place.path("go").display(),
         claims("${COMMIT}")
     );
     stage.script(&willing(&[on("implementer", 1, &works)]));
+    stage
+}
+
+/// What a run did is over and is not done again because it cannot be judged; nor is that tried for ever.
+#[test]
+fn work_that_cannot_be_judged_three_times_in_a_row_stops_the_spec_and_is_not_done_again() {
+    let stage = waiting();
     let running = stage.place.start(&["pipeline"]);
     crate::clones::wait_for_slot(&stage.place, "begun");
-    // The machine is at fault: where Ralph keeps objects of its own there is something else.
-    let places = fs::read_dir(stage.private().join("repositories")).unwrap().flatten();
-    let mirrors: Vec<_> = places.map(|place| place.path().join("mirror")).collect();
-    for mirror in &mirrors {
-        fs::rename(mirror, mirror.with_extension("away")).unwrap();
-        fs::write(mirror, "").unwrap();
-    }
-    fs::write(&go, "").unwrap();
+    // The machine is at fault: the objects of the person's own repository cannot be read for a while.
+    let objects = stage.file(".git/objects");
+    let away = stage.file(".git/objects.away");
+    fs::rename(&objects, &away).unwrap();
+    fs::write(stage.place.path("go"), "").unwrap();
     let (code, said) = running.finish();
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(said.matches("[trouble]").count(), 3, "{said}");
-    // The mirror was made anew, so that the work could be verified; what home's draft had of it is missing.
-    assert_eq!(stage.runs(), "piv", "{said}");
-    for mirror in &mirrors {
-        fs::remove_dir_all(mirror).unwrap();
-        fs::rename(mirror.with_extension("away"), mirror).unwrap();
+    assert_eq!(stage.runs(), "pi", "{said}");
+    if objects.exists() {
+        fs::remove_dir_all(&objects).unwrap();
     }
+    fs::rename(&away, &objects).unwrap();
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piv");
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
+}
+
+/// Whatever becomes of Ralph's own copy of the repository meanwhile: it is made anew with home's draft, which shares its
+/// objects, and nothing that was finished is repeated.
+#[test]
+fn a_mirror_that_is_lost_while_a_run_works_is_made_anew_with_the_draft() {
+    for phase in ["implementer", "verifier"] {
+        let stage = waiting();
+        if phase == "verifier" {
+            let go = stage.place.path("go");
+            let slow = format!(
+                "run until [ -e {} ]; do sleep 0.02; done\n{}",
+                go.display(),
+                claims("${HEAD}")
+            );
+            stage.script(&willing(&[on("verifier", 1, &slow)]));
+        }
+        let running = stage.place.start(&["pipeline"]);
+        if phase == "verifier" {
+            wait_until(PATIENCE, "it verifies", || running.said().contains("[tool] run until"));
+        } else {
+            crate::clones::wait_for_slot(&stage.place, "begun");
+        }
+        for place in fs::read_dir(stage.private().join("repositories")).unwrap().flatten() {
+            let mirror = place.path().join("mirror");
+            fs::rename(&mirror, mirror.with_extension("away")).unwrap();
+            fs::write(&mirror, "").unwrap();
+        }
+        fs::write(stage.place.path("go"), "").unwrap();
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{phase}: {said}");
+        assert!(said.contains("made anew"), "{phase}: {said}");
+        assert_eq!(stage.runs(), "piv", "{phase}: {said}");
+        assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+        assert!(stage.git(&["show", "main:greeting.txt"]).starts_with("hello"), "{phase}: {said}");
+        assert_eq!(stage.git(&["status", "--porcelain"]), "");
+    }
 }
 
 #[test]
