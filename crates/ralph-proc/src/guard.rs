@@ -39,7 +39,7 @@ pub const WORD: &str = "__guard";
 
 /// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
 /// only differ if a guard is started by hand.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// What processes that the run left behind get to end by themselves: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
@@ -164,6 +164,8 @@ pub(crate) enum Notice {
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
+        /// The harness had it end: it was still there when the order came.
+        was_ordered: bool,
         cpu: Duration,
         leftovers: usize,
         looked: Option<Looked>,
@@ -211,6 +213,7 @@ enum Realm {
 struct ProgramEnd {
     code: Option<i32>,
     signal: Option<i32>,
+    was_ordered: bool,
 }
 
 /// What a guard was asked for, with everything open that is named outside the run's own view.
@@ -345,16 +348,17 @@ impl Guard {
         let leftovers = self.end_leftovers()?;
         let cpu = sys::children_cpu();
         let looked = tracer.and_then(Tracer::finish);
-        Some(Notice::Ended { code: end.code, signal: end.signal, cpu, leftovers, looked })
+        let ProgramEnd { code, signal, was_ordered } = end;
+        Some(Notice::Ended { code, signal, was_ordered, cpu, leftovers, looked })
     }
 
     /// Carries out orders until the program ends. `None`: the harness is gone.
     fn follow(&mut self, program: Pid) -> Option<ProgramEnd> {
-        let mut paused = false;
+        let (mut paused, mut was_ordered) = (false, false);
         loop {
             // Before waiting: the program may have ended before its death could be announced.
             if let Some(end) = self.reap(Some(program)) {
-                return Some(end);
+                return Some(ProgramEnd { was_ordered, ..end });
             }
             if !self.control.has_message() {
                 let (order, _) = wait_for([self.control.fd(), self.deaths.as_fd()], None);
@@ -362,7 +366,14 @@ impl Guard {
                     continue;
                 }
             }
-            match self.control.receive().ok()?? {
+            let order = self.control.receive().ok()??;
+            // The order may come too late: then the program has ended by itself.
+            if let Some(end) = self.reap(Some(program)) {
+                self.hurry |= order == GuardOrder::Kill;
+                return Some(ProgramEnd { was_ordered, ..end });
+            }
+            was_ordered |= matches!(order, GuardOrder::Signal(_) | GuardOrder::Kill);
+            match order {
                 GuardOrder::Signal(signal) => {
                     if let Some(signal) = Signal::from_named_raw(signal) {
                         let _ = kill_process_group(program, signal);
@@ -492,7 +503,8 @@ impl Guard {
 
 impl ProgramEnd {
     fn of(status: WaitStatus) -> ProgramEnd {
-        ProgramEnd { code: status.exit_status(), signal: status.terminating_signal() }
+        let (code, signal) = (status.exit_status(), status.terminating_signal());
+        ProgramEnd { code, signal, was_ordered: false }
     }
 }
 

@@ -25,6 +25,7 @@ pub enum SignalRequest {
 #[derive(Debug)]
 pub struct SignalPipe {
     stop: UnixStream,
+    stop_write: UnixStream,
     suspend: UnixStream,
 }
 
@@ -41,7 +42,7 @@ impl SignalPipe {
         low_level::pipe::register(SIGTSTP, suspend_write)?;
         // A file that may not grow is an error to be told, not a reason to die.
         signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default())?;
-        Ok(SignalPipe { stop, suspend })
+        Ok(SignalPipe { stop, stop_write, suspend })
     }
 
     /// What to poll for reading; a wish may then be taken.
@@ -60,6 +61,12 @@ impl SignalPipe {
     /// Takes a request to stop that arrived, if there is one.
     pub(crate) fn take_stop(&self) -> bool {
         take_byte(&self.stop)
+    }
+
+    /// Has a request to stop that was taken count for whoever looks next.
+    pub(crate) fn put_back_stop(&self) {
+        // If the pipe is full there are others.
+        let _ = rustix::io::write(&self.stop_write, &[0]);
     }
 
     /// Waits for a wish, at most for `timeout`. Ctrl-Z is granted here: the wait goes on when the process does.

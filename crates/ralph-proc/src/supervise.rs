@@ -144,7 +144,7 @@ impl Begun<'_> {
             let ended = session.follow(signals, visitor.as_mut(), &mut output);
             let pipes_held = !drain(&mut output);
             let (watcher, kept) = output.finish();
-            (watcher, session.conclude(ended, kept, pipes_held))
+            (watcher, session.conclude(ended, kept, pipes_held, signals))
         })
     }
 }
@@ -186,6 +186,7 @@ fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd
 struct Ended {
     code: Option<i32>,
     signal: Option<i32>,
+    was_ordered: bool,
     cpu: Duration,
     leftovers: usize,
     looked: Option<Looked>,
@@ -246,9 +247,17 @@ impl<'a> Session<'a> {
         ended: Result<Ended, SuperviseError>,
         kept: io::Result<LoggedBytes>,
         pipes_held: bool,
+        signals: Option<&SignalPipe>,
     ) -> Result<Finished, SuperviseError> {
         let ended = ended.map_err(|error| self.clean_up(error))?;
-        let stopped = self.protocol.reason().cloned();
+        let stopped = self.reason_of(&ended);
+        if self.stops > 0
+            && stopped.is_none()
+            && let Some(signals) = signals
+        {
+            // Nothing was stopped by it: it is for whatever comes next.
+            signals.put_back_stop();
+        }
         let kept = match kept {
             Ok(kept) => kept,
             Err(_) if matches!(stopped, Some(StopReason::LogFailed(_))) => LoggedBytes::default(),
@@ -266,6 +275,19 @@ impl<'a> Session<'a> {
             elapsed: self.now(),
             looked: ended.looked,
         })
+    }
+
+    /// Returns why the harness ended the run. One that had ended by itself when the order came, while what it left behind
+    /// was being ended, was not: its work is done.
+    fn reason_of(&self, ended: &Ended) -> Option<StopReason> {
+        let is_too_late = |reason: &&StopReason| {
+            let is_outside = match reason {
+                StopReason::Person | StopReason::Wall(_) | StopReason::Idle(_) => true,
+                StopReason::Watcher | StopReason::LogFailed(_) => false,
+            };
+            is_outside && !ended.was_ordered && ended.code == Some(0)
+        };
+        self.protocol.reason().filter(|reason| !is_too_late(reason)).cloned()
     }
 
     /// Time since the start, without the time it was suspended. The clock itself stands still while the machine sleeps.
@@ -308,8 +330,8 @@ impl<'a> Session<'a> {
                 match self.notice()? {
                     Notice::Started { .. } => {}
                     Notice::Failed { message } => return Err(SuperviseError::NotStarted(message)),
-                    Notice::Ended { code, signal, cpu, leftovers, looked } => {
-                        return Ok(Ended { code, signal, cpu, leftovers, looked });
+                    Notice::Ended { code, signal, was_ordered, cpu, leftovers, looked } => {
+                        return Ok(Ended { code, signal, was_ordered, cpu, leftovers, looked });
                     }
                 }
             }

@@ -39,6 +39,28 @@ fn resumed(place: &Place, role: &str) -> Vec<String> {
     runs.map(|run| run["resumed_session"].as_str().unwrap_or("-").to_owned()).collect()
 }
 
+/// A run whose agent had ended when the person stopped Ralph, while what it left behind was being ended, is over.
+#[test]
+fn a_run_that_had_ended_by_itself_when_ralph_is_stopped_is_not_repeated() {
+    // What it leaves behind tells when it is asked to end, and does not: for a moment the run is neither at work nor over.
+    let leaves = "write greeting.txt hello\ncommit \"work\" greeting.txt\n\
+        run (trap 'touch asked' TERM; touch ready; while :; do sleep 0.01; done) </dev/null >/dev/null 2>&1 & \
+        until [ -e ready ]; do sleep 0.01; done; rm ready\n\
+        final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
+    for signal in [Signal::INT, Signal::HUP] {
+        let stage = isolated(&willing(&[on("implementer", 1, leaves)]), "", ONE);
+        let running = stage.place.start(&["pipeline"]);
+        wait_for_slot(&stage.place, "asked");
+        running.signal(signal);
+        let (code, said) = running.finish();
+        assert!(matches!(code, Some(0 | 130)), "{signal:?}: {code:?} {said}");
+        stage.pipeline(&[]).exits(0);
+        let implementers = resumed(&stage.place, "implementer");
+        assert_eq!(implementers.len(), 1, "{signal:?}: {said}");
+        stage.place.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_spec_goes_on_with_its_session_after_ctrl_c_a_closed_terminal_and_a_kill() {
     for (signal, code) in [(Signal::INT, Some(130)), (Signal::HUP, Some(130)), (Signal::KILL, None)]
