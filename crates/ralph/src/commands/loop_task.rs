@@ -80,7 +80,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
         return roll_back(&setup, &mut phased);
     }
     let last = known.clone();
-    let unfinished = known.filter(|record| is_untold || !record.is_over());
+    // A Ralph that was killed behind its last write has told nobody that the task is done.
+    let is_done =
+        |record: &LoopRecord| args.resume && matches!(record.standing, LoopStanding::Done { .. });
+    let unfinished = known.filter(|record| is_untold || !record.is_over() || is_done(record));
     match (text, unfinished) {
         (None, None) => return Err(nothing_to_do(last.as_ref())),
         (None, Some(_)) => {

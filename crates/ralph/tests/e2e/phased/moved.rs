@@ -80,3 +80,20 @@ fn a_lander_that_is_stopped_lands_its_task_once_beside_what_came_meanwhile() {
     }
     assert!(before_landing > 0, "{built} of {total}");
 }
+
+/// Whatever was written when it was killed: the task is done, and the next start says so.
+#[test]
+fn a_task_that_was_killed_behind_its_landing_is_done_when_it_is_resumed() {
+    let site = || Site::new(&format!("[builder]\n{BUILD}"));
+    let (built, total) = points_of(&site().place, &["loop", TASK]);
+    let last = total.saturating_sub(5).max(built + 1);
+    for at in last..=total {
+        let site = site();
+        let at = at.to_string();
+        site.place.start_with(&["loop", TASK], &[("RALPH_CRASH_AT", at.as_str())]).finish();
+        let resumed = site.exits(0, &["--resume"]);
+        assert!(resumed.stderr.contains("task accepted at"), "{at}: {resumed}");
+        let landed = site.commits().iter().filter(|subject| *subject == TASK).count();
+        assert_eq!((landed, site.runs()), (1, 1), "{at}: {resumed}");
+    }
+}
