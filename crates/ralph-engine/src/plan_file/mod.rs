@@ -32,6 +32,7 @@ use crate::files::lock::{LockError, WriteLock, is_owned};
 use crate::files::note::read_note;
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
+    sync_directory,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::replaced::Replaced;
@@ -410,6 +411,9 @@ impl PlanFile {
         let held = self.hold_index().map_err(|why| PlanFileError::Waits(why.into()))?;
         let bytes = self.read_file()?;
         if intent.was_written(&bytes) {
+            // The writer may have died before its file was sure to keep its name: what the commit has must not be gone from
+            // the work tree when the power fails.
+            sync_directory(self.home())?;
             let committed = self.commit_written(intent.message(), held, &bytes, &bytes);
             committed.map_err(|error| match error {
                 PlanFileError::Commit(why) => PlanFileError::Waits(why),

@@ -60,6 +60,12 @@ fn stories_that_once_went_wrong_hold() {
         9_100_004_282,
         // The second writing of a record came back when the power failed: a killed Ralph had removed it and not synced that.
         9_100_008_770,
+        // Work on a detached head was forgotten by a Ralph that was killed while it noted that it had returned from there.
+        1_795_018_635_003_164,
+        // A round of `build` without a gain was counted again by the process after a kill.
+        1_795_018_635_008_146,
+        // A plan that a killed Ralph had written was committed, and was the old one again after a loss of power.
+        1_795_018_635_033_901,
         // Oracle: a limit that was not recorded was met again by another spec; a commit without work has two names; a task that
         // an investigator made before its run was cut short was verified apart from the others.
         5_000_002_707,

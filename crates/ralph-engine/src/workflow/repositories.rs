@@ -654,18 +654,20 @@ impl Repositories {
     }
 
     /// Notes where a run has ended that is on other branches than it began on; tells whether that is news.
+    ///
+    /// The first note stands: a Ralph that was killed while it returned has the branch checked out already.
     pub(crate) fn note_standing(&self, before: &mut BeforeAll) -> Result<bool, WorkflowError> {
         if before.returned {
             return Ok(false);
         }
-        let mut stood = Base::new();
+        let mut stood = before.stood.clone();
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let Head::Branch { name: then, .. } = &noted.refs.head else { continue };
             let now = repository.gates.git().head()?;
             let is_there = matches!(&now, Head::Branch { name, .. } if name == then);
             if let Some(id) = now.id().filter(|_| !is_there) {
-                stood.insert(repository.key(), commit_id(id));
+                stood.entry(repository.key()).or_insert_with(|| commit_id(id));
             }
         }
         let is_new = stood != before.stood;

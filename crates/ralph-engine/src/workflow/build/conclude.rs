@@ -185,7 +185,7 @@ impl Build<'_, '_> {
         self.commit_plan()?;
         let is_split = result.role == Role::Decomposer && changed;
         if !is_split {
-            self.count_round()?;
+            self.count_round(&result.run)?;
         }
         match unfinished(&result.outcome) {
             None if changed => Ok(Turn::Progress),

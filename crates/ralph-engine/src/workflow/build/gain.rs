@@ -5,6 +5,7 @@
 //! looks like progress. So the tasks and issues that are left are counted after each round: a round that does not bring
 //! them below their lowest count so far has no net gain.
 
+use ralph_model::id::RunId;
 use ralph_model::plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -24,16 +25,22 @@ struct Gain {
     /// The digest of the plan as the loop left it. `None` while the loop runs, or if it was killed.
     #[serde(default)]
     left: Option<String>,
+    /// The run of the last round that was counted: its result may be concluded again after a crash.
+    #[serde(default)]
+    counted: Option<RunId>,
 }
 
 impl Gain {
-    /// Counts a round that left so much to do.
-    fn after_round(self, spec: &str, open: usize) -> Gain {
-        let spec = spec.to_owned();
-        if self.spec != spec || open < self.fewest {
-            return Gain { spec, fewest: open, rounds_without: 0, left: None };
+    /// Counts the round of a run that left so much to do, once.
+    fn after_round(self, spec: &str, open: usize, run: &RunId) -> Gain {
+        if self.counted.as_ref() == Some(run) {
+            return self;
         }
-        Gain { rounds_without: self.rounds_without.saturating_add(1), ..self }
+        let (spec, counted) = (spec.to_owned(), Some(run.clone()));
+        if self.spec != spec || open < self.fewest {
+            return Gain { spec, fewest: open, rounds_without: 0, left: None, counted };
+        }
+        Gain { rounds_without: self.rounds_without.saturating_add(1), counted, ..self }
     }
 }
 
@@ -75,8 +82,8 @@ impl Build<'_, '_> {
         Ok(GAINS.forget(&self.session.context.state, self.plan.path().as_str())?)
     }
 
-    /// Counts a round.
-    pub(super) fn count_round(&self) -> Result<(), WorkflowError> {
+    /// Counts the round of a run.
+    pub(super) fn count_round(&self, run: &RunId) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
         let open = open_items(&plan);
@@ -86,7 +93,7 @@ impl Build<'_, '_> {
         if open == 0 {
             return Ok(GAINS.forget(state, key)?);
         }
-        let gain = before.after_round(plan.spec().unwrap_or_default(), open);
+        let gain = before.after_round(plan.spec().unwrap_or_default(), open, run);
         Ok(GAINS.save(state, key, &gain)?)
     }
 }
@@ -100,6 +107,10 @@ fn open_items(plan: &Plan<'_>) -> usize {
 mod tests {
     use super::*;
 
+    fn run(number: u64) -> RunId {
+        RunId::new(jiff::Timestamp::UNIX_EPOCH, number)
+    }
+
     #[test]
     fn only_a_new_lowest_count_is_a_gain() {
         let table: [(&[usize], u32); 6] = [
@@ -111,11 +122,14 @@ mod tests {
             (&[3, 4, 5, 6], 3),
         ];
         for (counts, rounds) in table {
-            let gain =
-                counts.iter().fold(Gain::default(), |gain, open| gain.after_round("s", *open));
+            let gain = counts.iter().zip(1..).fold(Gain::default(), |gain, (open, number)| {
+                gain.after_round("s", *open, &run(number))
+            });
             assert_eq!(gain.rounds_without, rounds, "{counts:?}");
         }
-        let other = Gain::default().after_round("s", 3).after_round("s", 3).after_round("t", 9);
+        let twice = Gain::default().after_round("s", 3, &run(1)).after_round("s", 3, &run(2));
+        assert_eq!(twice.clone().after_round("s", 3, &run(2)), twice, "it is counted once");
+        let other = twice.after_round("t", 9, &run(3));
         assert_eq!((other.fewest, other.rounds_without), (9, 0));
     }
 }
