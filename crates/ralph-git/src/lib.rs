@@ -10,6 +10,7 @@
 
 pub mod anchor;
 mod call;
+pub mod change_size;
 pub mod checkout;
 mod clearing;
 pub mod commits;

@@ -115,6 +115,7 @@ impl Run<'_, '_> {
             stderr_bytes: finished.map_or(0, |finished| finished.kept.stderr_bytes),
             leftovers: finished.map_or(0, |finished| finished.leftovers),
             boundary: BoundaryReport::default(),
+            changed: None,
             removed_locks: closing.removed_locks,
             advice,
             facts,

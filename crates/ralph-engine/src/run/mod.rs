@@ -17,6 +17,7 @@
 //! A run never fails with an error of its own for what the agent did: that is what the report is for.
 
 mod allowlist;
+mod changed;
 mod closing;
 mod contract;
 mod environment;
@@ -291,6 +292,7 @@ impl Run<'_, '_> {
     fn perform(mut self, performer: &mut dyn Performer) -> Result<RunReport, RunError> {
         self.journal_start()?;
         let mut environment = self.environment();
+        let standing = self.standing();
         let (closing, watch) = match performer.perform(&mut self, &mut environment) {
             Ok(ended) => ended,
             Err(error) => {
@@ -301,6 +303,7 @@ impl Run<'_, '_> {
         if let Some(watch) = watch {
             self.compare(&watch, &mut report);
         }
+        report.changed = self.changed_since(&standing);
         if !report.boundary.is_empty() {
             self.journal(report.boundary.journal())?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::id::RunId;
-use ralph_model::journal::{OutboxRefusal, RunFinished, RunStarted, summary_line};
+use ralph_model::journal::{ChangeSize, OutboxRefusal, RunFinished, RunStarted, summary_line};
 use ralph_model::role::Role;
 use ralph_model::run::{ProcessExit, RunEnd, RunFacts, RunOutcome};
 use ralph_model::usage::Usage;
@@ -54,6 +54,8 @@ pub struct RunReport {
     pub boundary: BoundaryReport,
     /// What the person can do about it, where it failed.
     pub advice: Vec<String>,
+    /// What it committed, where it may commit and did.
+    pub changed: Option<ChangeSize>,
     /// Git's locks that it left and that were removed.
     pub removed_locks: Vec<Utf8PathBuf>,
 }
@@ -166,6 +168,7 @@ impl RunReport {
             retries: Some(self.facts.retries),
             stdout_bytes: Some(self.stdout_bytes),
             leftovers: Some(self.leftovers as u64).filter(|leftovers| *leftovers > 0),
+            changed: self.changed,
             not_taken: self
                 .outbox
                 .not_taken

@@ -45,8 +45,8 @@ pub use questions::{
     QuestionAsked, QuestionKind, RequestIgnored,
 };
 pub use runs::{
-    BoundaryCrossed, LeftoversEnded, LimitWaitEnded, LimitWaitStarted, OutboxRefusal, Place,
-    RunFinished, RunStarted, StateRebuilt,
+    BoundaryCrossed, ChangeSize, LeftoversEnded, LimitWaitEnded, LimitWaitStarted, OutboxRefusal,
+    Place, RunFinished, RunStarted, StateRebuilt,
 };
 pub use text::{render_text, summary_line};
 pub(crate) use wire::Envelope;

@@ -78,6 +78,9 @@ pub struct RunFinished {
     /// Processes that it left behind and that were ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<u64>,
+    /// What it committed, where it may commit and did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<ChangeSize>,
     /// What its outbox held and was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_taken: Vec<OutboxRefusal>,
@@ -87,6 +90,16 @@ pub struct RunFinished {
     /// The last line of the final message, as [`super::summary_line`] cuts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_line: Option<String>,
+}
+
+/// How much lies between where every `HEAD` stood before a run and where it stood after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeSize {
+    pub commits: u64,
+    pub files: u64,
+    /// Lines; those of binary files are not counted.
+    pub added: u64,
+    pub removed: u64,
 }
 
 /// A wait for the end of a usage limit began.

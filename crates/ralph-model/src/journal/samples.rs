@@ -79,6 +79,7 @@ pub(crate) fn finished() -> RunFinished {
         retries: Some(1),
         stdout_bytes: Some(12_345),
         leftovers: Some(2),
+        changed: Some(ChangeSize { commits: 1, files: 2, added: 30, removed: 4 }),
         advice: Vec::new(),
         not_taken: vec![OutboxRefusal { name: text("x"), reason: text("it is not a file") }],
         final_line: some("bye"),

@@ -47,6 +47,21 @@ fn commits_in_a_run_are_unsigned_whatever_the_repository_says() {
 }
 
 #[test]
+fn what_a_run_committed_is_counted() {
+    let place = Place::new();
+    let commit = "git add -A && git commit -q -m";
+    let writes = format!(
+        "printf 'a\\nb\\n' > new.txt && {commit} one && printf 'a\\nc\\nd\\n' > new.txt && printf x > y && {commit} two"
+    );
+    place.agent_run(&["--agent-cmd", &writes]);
+    place.agent_run(&["--agent-cmd", "echo uncommitted > z"]);
+    let runs = status(&place)["runs"].as_array().unwrap().clone();
+    let changed: Vec<&Value> = runs.iter().map(|run| &run["changed"]).collect();
+    let counted = json!({"commits": 2, "files": 2, "added": 4, "removed": 0});
+    assert_eq!(changed, [&counted, &Value::Null]);
+}
+
+#[test]
 fn a_flood_is_kept_up_to_the_limit_with_both_its_ends() {
     let place = Place::new();
     let floods = "echo first; yes | head -c 3000000; echo last";

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use ralph_engine::run::{events_of, log_of};
 use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_model::board::{RunState, RunView};
-use ralph_model::journal::{VerdictKind, VerdictReached};
+use ralph_model::journal::{ChangeSize, VerdictKind, VerdictReached};
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 use serde::Serialize;
@@ -33,6 +33,8 @@ pub(crate) struct JsonRun<'b> {
     tokens: Option<u64>,
     tokens_are_estimate: bool,
     cost_usd: Option<f64>,
+    /// What it committed; `null` where it committed nothing.
+    changed: Option<ChangeSize>,
     /// The last line of its final message.
     final_line: Option<&'b str>,
     /// The commit that was claimed or judged; `null` where none was.
@@ -74,6 +76,7 @@ impl<'b> JsonRun<'b> {
             tokens: finished.map(|finished| finished.usage.total()),
             tokens_are_estimate: finished.is_some_and(|finished| finished.usage_is_estimate),
             cost_usd: finished.and_then(|finished| finished.cost_usd),
+            changed: finished.and_then(|finished| finished.changed),
             final_line: finished.and_then(|finished| finished.final_line.as_deref()),
             commit: commit_of(run),
             verdict: run.verdict.as_deref(),

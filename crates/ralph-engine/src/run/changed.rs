@@ -1,0 +1,34 @@
+//! How much a run committed, for people: nothing is decided by it, so what cannot be told is left out.
+
+use ralph_model::journal::ChangeSize;
+
+use super::Run;
+use crate::git::change_size::checked_out;
+use crate::git::{Git, Oid};
+
+impl Run<'_, '_> {
+    /// Returns where every repository stands that the run may commit in.
+    pub(super) fn standing(&self) -> Vec<Option<Oid>> {
+        if !self.request.role.writes_workspace() {
+            return Vec::new();
+        }
+        self.context.work_places().iter().map(checked_out).collect()
+    }
+
+    /// Returns how much was committed since, where anything was.
+    pub(super) fn changed_since(&self, standing: &[Option<Oid>]) -> Option<ChangeSize> {
+        let mut sum = ChangeSize::default();
+        for (place, then) in self.context.work_places().iter().zip(standing) {
+            let Some(now) = checked_out(place).filter(|now| Some(now) != then.as_ref()) else {
+                continue;
+            };
+            let git = Git::at(self.context.environment.git(), place.clone());
+            let found = git.distance(then.as_ref(), &now).ok()?;
+            sum.commits += found.commits;
+            sum.files += found.files;
+            sum.added += found.added;
+            sum.removed += found.removed;
+        }
+        (sum != ChangeSize::default()).then_some(sum)
+    }
+}
