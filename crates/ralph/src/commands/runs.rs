@@ -14,8 +14,8 @@ use crate::args::runs::{RunsCommand, RunsListArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::human::{local_time, one_line, padded, widest};
-use crate::render::text::StyledLine;
-use crate::render::{Tone, Ui, styled};
+use crate::render::text::{Painted, StyledLine};
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
 use self::view::state_of;
@@ -103,33 +103,113 @@ fn lines(setup: &Setup, runs: &[&RunView]) -> Vec<StyledLine> {
     if runs.is_empty() {
         return vec![styled!("no runs yet")];
     }
-    let width = item_width(runs.iter().copied());
     let waiting = setup.waiting_to_land();
-    runs.iter().map(|run| line(setup.ui, &waiting, run, width)).collect()
+    let table = RunTable::new(setup.ui, &waiting, runs, RunIds::Shown);
+    runs.iter().flat_map(|run| table.lines(run)).collect()
 }
 
-/// One run in one line, with its id.
-fn line(ui: Ui, waiting: &[LandedBranch], run: &RunView, width: usize) -> StyledLine {
-    styled!("{}  {}", ui.paint(Tone::Faint, run.id.as_str()), summary(ui, waiting, run, width))
+/// Whether a table of runs shows how each is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunIds {
+    Shown,
+    Hidden,
 }
 
-/// The columns that the items of some runs take.
-pub(super) fn item_width<'b>(runs: impl IntoIterator<Item = &'b RunView>) -> usize {
-    widest(runs.into_iter().map(|run| item_of(run).unwrap_or("-"))).min(32)
+/// Runs in lines: when, for which item, by whom, how each ended, and what was decided. Where the terminal is too narrow
+/// for one of them in one line, all have several.
+pub(super) struct RunTable<'s> {
+    ui: Ui,
+    waiting: &'s [LandedBranch],
+    ids: RunIds,
+    item_width: usize,
+    is_narrow: bool,
 }
 
-/// One run in one line: when, for which item, by whom, how it ended, and what was decided.
-pub(super) fn summary(ui: Ui, waiting: &[LandedBranch], run: &RunView, width: usize) -> StyledLine {
-    let (when, who) = match &run.started {
+/// The columns of a time with its date, and of an agent with its role.
+const WHEN: usize = 16;
+const WHO: usize = 22;
+
+/// How far the further lines of a run are indented.
+const INDENT: usize = 4;
+
+impl<'s> RunTable<'s> {
+    pub(super) fn new(
+        ui: Ui,
+        waiting: &'s [LandedBranch],
+        runs: &[&RunView],
+        ids: RunIds,
+    ) -> RunTable<'s> {
+        let item_width = widest(runs.iter().map(|run| item_of(run).unwrap_or("-"))).min(32);
+        let table = RunTable { ui, waiting, ids, item_width, is_narrow: false };
+        let room = render::room_after(0, usize::MAX);
+        let is_narrow = runs.iter().any(|run| table.wide(run).columns() > room);
+        RunTable { is_narrow, ..table }
+    }
+
+    pub(super) fn lines(&self, run: &RunView) -> Vec<StyledLine> {
+        if self.is_narrow { self.narrow(run) } else { vec![self.wide(run)] }
+    }
+
+    /// Returns how far what is said of a run below its line is indented.
+    pub(super) fn indent(&self) -> usize {
+        if self.is_narrow { INDENT } else { WHEN + 2 }
+    }
+
+    fn wide(&self, run: &RunView) -> StyledLine {
+        let (when, who) = times_and_agent(run);
+        let item = padded(&self.item(run), self.item_width);
+        let line = styled!("{when:>WHEN$}  {item}  {} {}", padded(&who, WHO), self.end(run));
+        match self.ids {
+            RunIds::Shown => styled!("{}  {line}", self.id(run)),
+            RunIds::Hidden => line,
+        }
+    }
+
+    fn narrow(&self, run: &RunView) -> Vec<StyledLine> {
+        let room = render::room_after(0, usize::MAX);
+        let (when, who) = times_and_agent(run);
+        let (end, id) = (self.end(run), self.id(run));
+        let mut lines = vec![styled!("{when}  {}  {who}", self.item(run))];
+        match self.ids {
+            RunIds::Hidden => lines.push(styled!("{:INDENT$}{end}", "")),
+            RunIds::Shown => {
+                let both = styled!("{:INDENT$}{id}  {end}", "");
+                if both.columns() <= room {
+                    lines.push(both);
+                } else {
+                    lines.extend([styled!("{:INDENT$}{id}", ""), styled!("{:INDENT$}{end}", "")]);
+                }
+            }
+        }
+        lines.into_iter().map(|line| line.cut(room)).collect()
+    }
+
+    fn id(&self, run: &RunView) -> Painted {
+        self.ui.paint(Tone::Faint, run.id.as_str())
+    }
+
+    fn item(&self, run: &RunView) -> String {
+        one_line(item_of(run).unwrap_or("-"), self.item_width)
+    }
+
+    /// How a run ended, and what was decided.
+    fn end(&self, run: &RunView) -> StyledLine {
+        let (tone, state) = state_of(run);
+        let state = self.ui.paint(tone, &state);
+        match view::decision(self.waiting, run) {
+            Some((tone, text)) => {
+                styled!("{state}{}", self.ui.paint(tone, &format!("; {text}")))
+            }
+            None => state.into(),
+        }
+    }
+}
+
+fn times_and_agent(run: &RunView) -> (String, String) {
+    match &run.started {
         Some((at, started)) => {
             (local_time(*at, now()), format!("{} {}", started.role, started.agent))
         }
-        None => (String::new(), String::new()),
-    };
-    let (tone, state) = state_of(run);
-    let item = padded(&one_line(item_of(run).unwrap_or("-"), width), width);
-    let decided =
-        view::decision(waiting, run).map(|(tone, text)| ui.paint(tone, &format!("; {text}")));
-    let decided = decided.map_or_else(StyledLine::default, StyledLine::from);
-    styled!("{when:>16}  {item}  {} {}{decided}", padded(&who, 22), ui.paint(tone, &state))
+        None => Default::default(),
+    }
 }

@@ -23,7 +23,7 @@ use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 pub(super) use self::plan::seen_plan;
 use super::answer::how_to_answer;
-use super::runs::{JsonRun, item_width, log_file, summary};
+use super::runs::{JsonRun, RunIds, RunTable, log_file};
 use super::{land, print_json};
 use crate::args::{GlobalArgs, StatusArgs};
 use crate::error::CliError;
@@ -35,9 +35,6 @@ use crate::setup::{Setup, now};
 
 /// How many of the last runs are shown.
 const SHOWN: usize = 8;
-
-/// What belongs to a run stands below the name of its item.
-const INDENT: usize = 18;
 
 /// What is said of accepted work that is not on its branch yet.
 const ACCEPTED: &str = "accepted, waiting to land:";
@@ -107,10 +104,10 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     lines.push("".into());
     let older = runs.len().saturating_sub(SHOWN);
     let runs: Vec<&RunView> = runs.skip(older).collect();
-    let width = item_width(runs.iter().copied());
-    for run in runs {
-        lines.push(summary(ui, &waiting, run, width));
-        lines.extend(log_line(setup, run));
+    let table = RunTable::new(ui, &waiting, &runs, RunIds::Hidden);
+    for run in &runs {
+        lines.extend(table.lines(run));
+        lines.extend(log_line(setup, run, table.indent()));
     }
     let totals = board.totals();
     lines.push("".into());
@@ -203,12 +200,12 @@ fn state_of_workflow(workflow: &WorkflowView) -> &'static str {
     }
 }
 
-fn log_line(setup: &Setup, run: &RunView) -> Option<StyledLine> {
+fn log_line(setup: &Setup, run: &RunView, indent: usize) -> Option<StyledLine> {
     let log = log_file(setup, run)?;
     let path = seen_from(&setup.cwd, &log).to_string();
-    let fits = columns(&path) <= room_after(INDENT, usize::MAX);
+    let fits = columns(&path) <= room_after(indent, usize::MAX);
     let shown = if fits { path } else { format!("ralph runs tail {}", run.id) };
-    Some(styled!("{:>INDENT$}{}", "", setup.ui.paint(Tone::Faint, &shown)))
+    Some(styled!("{:indent$}{}", "", setup.ui.paint(Tone::Faint, &shown)))
 }
 
 #[derive(Serialize)]
