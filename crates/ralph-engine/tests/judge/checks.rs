@@ -270,27 +270,19 @@ pub(crate) fn tests_that_vanish_with_a_file_that_the_gate_reads_are_asked_about(
     assert_asked(&world, &commit, "src/list");
 }
 
-/// What the old checks refuse is not taken out with them.
+/// What the old checks refuse is not taken out with them. The same with data and with tests, in every workflow, is played by
+/// the agents `bug-in-old-data` and `forbidden-file-test-code` of `cargo xtask trust`.
 pub(crate) fn what_an_old_check_refuses_is_not_hidden_by_laying_it_over() {
-    type Lie = (&'static str, fn(&World));
-    let lies: [Lie; 3] = [
-        ("test ! -e bad", |world| write(&world.root.join("bad"), "x\n")),
-        ("! grep -rq BUG data", |world| write(&world.root.join("data/old.txt"), "BUG\n")),
-        ("test ! -e tests/bad.sh", |world| write(&world.root.join("tests/bad.sh"), "true\n")),
-    ];
-    for (check, lie) in lies {
-        let mut world = World::new("sh layout.sh && sh tests/one.sh");
-        write(&world.root.join("layout.sh"), &format!("{check}\n"));
-        write(&world.root.join("data/old.txt"), "fine\n");
-        world.work("tests/one.sh", "true\n");
-        world.begin(&[]);
-        write(&world.root.join("layout.sh"), "true\n");
-        lie(&world);
-        let commit = world.work("src/other.sh", "x\n");
-        let case = world.examine_commit(&commit);
-        let verdict = judged(&case, &VerifierReport::NotAsked);
-        assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{check}: {verdict:?}");
-    }
+    let mut world = World::new("sh layout.sh && sh tests/one.sh");
+    write(&world.root.join("layout.sh"), "test ! -e bad\n");
+    world.work("tests/one.sh", "true\n");
+    world.begin(&[]);
+    write(&world.root.join("layout.sh"), "true\n");
+    write(&world.root.join("bad"), "x\n");
+    let commit = world.work("src/other.sh", "x\n");
+    let case = world.examine_commit(&commit);
+    let verdict = judged(&case, &VerifierReport::NotAsked);
+    assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{verdict:?}");
 }
 
 /// What a gate's script runs may be the very source: put back with the script, it would prove nothing.
