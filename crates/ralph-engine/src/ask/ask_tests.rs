@@ -107,6 +107,7 @@ fn consent_comes_from_its_own_flag_or_from_a_person() {
         let mut person =
             Scripted { answers, consents, otherwise: Some(&mut parrot), show: Box::new(|_, _| {}) };
         assert_eq!(person.confirm(&asked, true), Ok(true));
+        drop(person);
         assert_eq!(parrot.asked, ["Start?"]);
     }
 }
@@ -125,6 +126,7 @@ fn what_is_not_written_down_is_asked() {
     assert_eq!(person.choose(&inquiry("a", "another?"), &options, 0), Ok(2));
     assert_eq!(person.confirm(&inquiry("a", "sure?"), true), Ok(false));
     assert_eq!(person.confirm(&inquiry("a", "really?"), false), Ok(true));
+    drop(person);
     assert_eq!(parrot.asked, ["other?", "another?", "really?"]);
 }
 
