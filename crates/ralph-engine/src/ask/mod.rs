@@ -7,7 +7,7 @@ mod answers;
 mod scripted;
 
 pub use answers::{Answers, AnswersError};
-pub use scripted::{Consents, Scripted};
+pub use scripted::{Consents, Scripted, ShowInquiry};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]

@@ -29,8 +29,11 @@ pub struct Scripted<'a> {
     /// Answers what is not written down; without one, defaults are taken.
     pub otherwise: Option<&'a mut dyn AskPerson>,
     /// Shows what a flag consents to, and what nobody consents to: it is decided without a question, but not unseen.
-    pub show: Box<dyn Fn(&Inquiry<'_>, Option<&'static str>) + 'a>,
+    pub show: ShowInquiry<'a>,
 }
+
+/// Shows what is asked, with the flag that answers it.
+pub type ShowInquiry<'a> = Box<dyn Fn(&Inquiry<'_>, Option<&'static str>) + 'a>;
 
 impl Scripted<'_> {
     fn missing(inquiry: &Inquiry<'_>) -> NoReply {

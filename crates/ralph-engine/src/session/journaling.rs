@@ -84,15 +84,19 @@ impl Session<'_> {
         &mut self,
         holder: &LimitHolder,
         resets_at: Option<Timestamp>,
+        worked: bool,
     ) -> Result<LimitWait, PathError> {
         let board = self.journal.board();
-        let (unknown, all) = (board.unknown_limits_in_a_row(holder), board.limits_in_a_row(holder));
+        let (unknown, all) = match worked {
+            true => (0, 0),
+            false => (board.unknown_limits_in_a_row(holder), board.limits_in_a_row(holder)),
+        };
         let now = self.context.clock.now();
         let (policy, limit) = (self.context.limit_policy(), UsageLimit { resets_at });
         let wait = policy.no_shorter(policy.wait_until(limit, unknown, now), all, now);
         let LimitWait { until, known } = wait;
         let LimitHolder { agent, account } = holder.clone();
-        let started = LimitWaitStarted { agent, account, until, known };
+        let started = LimitWaitStarted { agent, account, until, known, worked };
         self.record(started)?;
         Ok(wait)
     }
@@ -124,7 +128,7 @@ impl Session<'_> {
         let waited = self.wait_until(wait.until);
         let interrupted = waited == Waited::Interrupted;
         let LimitHolder { agent, account } = holder.clone();
-        self.record(LimitWaitEnded { agent, account, interrupted })?;
+        self.record(LimitWaitEnded { agent, account, interrupted, cleared: false })?;
         Ok(Some(waited))
     }
 

@@ -124,16 +124,17 @@ impl OpenState {
         Err(SessionError::StateInWorkspace { state, workspace })
     }
 
-    /// Forgets the usage limits that stand, of one agent or of all. Returns whose they were.
+    /// Forgets usage limits, of one agent or of all: those that stand, and how often in a row one was waited for, which makes
+    /// the next wait longer. Returns whose they were.
     pub fn clear_limits(
         &mut self,
         agent: Option<&str>,
         now: Timestamp,
     ) -> Result<Vec<LimitHolder>, OpenStateError> {
         self.journal.fold()?;
-        let waits = self.journal.board().limit_waits(now);
-        let of_agent = waits.filter(|(holder, _)| agent.is_none_or(|agent| holder.agent == agent));
-        let holders: Vec<LimitHolder> = of_agent.map(|(holder, _)| holder.clone()).collect();
+        let limited = self.journal.board().limited();
+        let of_agent = limited.filter(|holder| agent.is_none_or(|agent| holder.agent == agent));
+        let holders: Vec<LimitHolder> = of_agent.cloned().collect();
         for holder in &holders {
             clear_limit(&mut self.journal, holder, now)?;
         }
@@ -166,17 +167,18 @@ impl OpenState {
     }
 }
 
-/// Forgets a usage limit, if it stands.
+/// Forgets a usage limit, if there is one.
 pub(super) fn clear_limit(
     journal: &mut Journal,
     holder: &LimitHolder,
     now: Timestamp,
 ) -> Result<(), PathError> {
-    if journal.board().limit_wait(holder, now).is_none() {
+    if !journal.board().limited().any(|limited| limited == holder) {
         return Ok(());
     }
     let LimitHolder { agent, account } = holder.clone();
-    journal.record(now, None, LimitWaitEnded { agent, account, interrupted: false })
+    let ended = LimitWaitEnded { agent, account, interrupted: false, cleared: true };
+    journal.record(now, None, ended)
 }
 
 /// Asks git where history began, which tells two repositories at one path apart.

@@ -391,6 +391,7 @@ fn run<'s, W: Workflow<'s>>(
         session.spent.run(&report.usage, report.cost_usd, report.elapsed);
         // A session is worth resuming if something had been done in it when the limit came.
         let worked = report.facts.tool_calls > 0 || report.facts.last_text.is_some();
+        let used_tools = report.facts.tool_calls > 0;
         let left_session = report.facts.session.clone().filter(|_| worked && resumes);
         // Words may only look like a limit; what a structured stream or a status tells is one.
         let is_read =
@@ -434,7 +435,7 @@ fn run<'s, W: Workflow<'s>>(
             };
             return Ok(Turn::Trouble(Trouble::Agent { message }));
         }
-        let wait = session.begin_limit_wait(&holder, resets_at)?;
+        let wait = session.begin_limit_wait(&holder, resets_at, used_tools && !is_read)?;
         forget(workflow, &result)?;
         let session = workflow.session();
         if let Some(stop) = sit_out(session, &holder, wait, subject.clone())? {
@@ -501,7 +502,7 @@ fn conclude<'s, W: Workflow<'s>>(
             if holder.agent != result.agent {
                 holder = LimitHolder { agent: result.agent.clone(), account: None };
             }
-            session.begin_limit_wait(&holder, *resets_at)?;
+            session.begin_limit_wait(&holder, *resets_at, false)?;
             // Its session may go on, but as another step, which begins where the person left the branches.
             workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;

@@ -9,8 +9,8 @@ use crate::journal::samples::{
     workflow_started,
 };
 use crate::journal::{
-    IterationResult, LeftoversEnded, LimitWaitStarted, RunStarted, StepResult, VerdictKind,
-    render_line,
+    IterationResult, LeftoversEnded, LimitWaitEnded, LimitWaitStarted, RunStarted, StepResult,
+    VerdictKind, render_line,
 };
 use crate::policy::limit::LimitPolicy;
 use crate::run::UsageLimit;
@@ -120,6 +120,7 @@ fn a_limit_of_one_account_is_not_that_of_another() {
         account: Some(account.to_owned()),
         until: samples::time(100),
         known: true,
+        worked: false,
     };
     let of = |account: &str| LimitHolder { account: Some(account.to_owned()), ..holder("command") };
     let board = fold(&[entry(0, started("one")), entry(1, started("one"))]);
@@ -127,6 +128,32 @@ fn a_limit_of_one_account_is_not_that_of_another() {
     assert_eq!(board.limit_wait(&of("two"), samples::time(10)), None);
     assert_eq!(board.limit_wait(&holder("command"), samples::time(10)), None);
     assert_eq!((board.limits_in_a_row(&of("one")), board.limits_in_a_row(&of("two"))), (2, 0));
+}
+
+#[test]
+fn waits_begin_anew_after_work_and_when_a_person_clears_the_limit() {
+    let wait = |worked| LimitWaitStarted {
+        agent: "codex".to_owned(),
+        account: None,
+        until: samples::time(100),
+        known: false,
+        worked,
+    };
+    let ended = |cleared| LimitWaitEnded {
+        agent: "codex".to_owned(),
+        account: None,
+        interrupted: false,
+        cleared,
+    };
+    let counts = |journal: &[JournalEntry]| {
+        let board = fold(journal);
+        let holder = holder("codex");
+        (board.limits_in_a_row(&holder), board.unknown_limits_in_a_row(&holder))
+    };
+    let twice = [entry(0, wait(false)), entry(1, ended(false)), entry(2, wait(false))];
+    assert_eq!(counts(&twice), (2, 2));
+    assert_eq!(counts(&[&twice[..], &[entry(3, wait(true))]].concat()), (1, 1));
+    assert_eq!(counts(&[&twice[..], &[entry(3, ended(true))]].concat()), (0, 0));
 }
 
 #[test]
@@ -185,7 +212,8 @@ fn hit_again(
     let in_a_row = board.unknown_limits_in_a_row(&holder("codex"));
     let wait = policy.wait_until(limit, in_a_row, samples::time(now));
     let LimitWait { until, known } = wait;
-    let started = LimitWaitStarted { agent: "codex".to_owned(), account: None, until, known };
+    let started =
+        LimitWaitStarted { agent: "codex".to_owned(), account: None, until, known, worked: false };
     board.apply(&entry(now, started));
     wait
 }

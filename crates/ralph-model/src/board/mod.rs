@@ -135,6 +135,9 @@ impl Board {
                     unknown_in_a_row: 0,
                     in_a_row: 0,
                 });
+                if started.worked {
+                    (limit.in_a_row, limit.unknown_in_a_row) = (0, 0);
+                }
                 limit.in_a_row = limit.in_a_row.saturating_add(1);
                 limit.wait = Some(LimitWait { until: started.until, known: started.known });
                 // A known reset between two unknown ones does not show that the agent got through.
@@ -145,8 +148,11 @@ impl Board {
             JournalEvent::LimitWaitEnded(ended) => {
                 // Interrupting the wait does not end the limit: the next start continues the same wait.
                 let (agent, account) = (ended.agent.clone(), ended.account.clone());
-                if !ended.interrupted
-                    && let Some(limit) = self.limits.get_mut(&LimitHolder { agent, account }.key())
+                let key = LimitHolder { agent, account }.key();
+                if ended.cleared {
+                    self.limits.remove(&key);
+                } else if !ended.interrupted
+                    && let Some(limit) = self.limits.get_mut(&key)
                 {
                     limit.wait = None;
                 }
@@ -291,6 +297,12 @@ impl Board {
     pub fn limit_waits(&self, now: Timestamp) -> impl Iterator<Item = (&LimitHolder, LimitWait)> {
         let waits = self.limits.values().filter_map(|limit| Some((&limit.holder, limit.wait?)));
         waits.filter(move |(_, wait)| wait.until > now)
+    }
+
+    /// Returns who has waited for a limit since it last got through, or is to wait.
+    pub fn limited(&self) -> impl Iterator<Item = &LimitHolder> {
+        let is_limited = |limit: &&AgentLimit| limit.wait.is_some() || limit.in_a_row > 0;
+        self.limits.values().filter(is_limited).map(|limit| &limit.holder)
     }
 
     /// How many waits without a known reset an agent had since it last got through, for the length of the next one.

@@ -181,9 +181,10 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
         4 => any_started().prop_map(JournalEvent::from),
         4 => any_finished().prop_map(JournalEvent::from),
         2 => (any_agent(), any_time(), any::<bool>())
-            .prop_map(|(agent, until, known)| LimitWaitStarted { agent, account: None, until, known }.into()),
-        1 => (any_agent(), any::<bool>())
-            .prop_map(|(agent, interrupted)| LimitWaitEnded { agent, account: None, interrupted }.into()),
+            .prop_map(|(agent, until, known)| LimitWaitStarted { agent, account: None, until, known, worked: false }.into()),
+        1 => (any_agent(), any::<bool>(), any::<bool>()).prop_map(|(agent, interrupted, cleared)| {
+            LimitWaitEnded { agent, account: None, interrupted, cleared }.into()
+        }),
         1 => (any::<u32>(), option::of(any_text()))
             .prop_map(|(processes, session)| LeftoversEnded { processes, session }.into()),
         1 => any_text().prop_map(|reason| StateRebuilt { reason }.into()),

@@ -112,6 +112,9 @@ pub struct LimitWaitStarted {
     pub until: Timestamp,
     /// Whether `until` comes from the provider.
     pub known: bool,
+    /// Whether the agent used tools since it last waited: the waits that come do not grow out of those before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worked: bool,
 }
 
 /// A wait for the end of a usage limit is over.
@@ -124,6 +127,9 @@ pub struct LimitWaitEnded {
     /// Whether the wait was interrupted before the limit ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// Whether a person had the limit forgotten: the next wait is as long as a first one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cleared: bool,
 }
 
 /// Processes of a run whose harness died were found and ended.

@@ -96,11 +96,18 @@ pub(super) fn crossed() -> BoundaryCrossed {
 }
 
 pub(crate) fn limit_wait(until: i64, known: bool) -> JournalEvent {
-    LimitWaitStarted { agent: text("codex"), account: None, until: time(until), known }.into()
+    LimitWaitStarted {
+        agent: text("codex"),
+        account: None,
+        until: time(until),
+        known,
+        worked: false,
+    }
+    .into()
 }
 
 pub(crate) fn limit_wait_ended(interrupted: bool) -> JournalEvent {
-    LimitWaitEnded { agent: text("codex"), account: None, interrupted }.into()
+    LimitWaitEnded { agent: text("codex"), account: None, interrupted, cleared: false }.into()
 }
 
 pub(crate) fn workflow_started() -> WorkflowStarted {

@@ -124,7 +124,7 @@ fn last_number_of_key(text: &str, key: &str) -> Option<i64> {
 /// How long to wait for the end of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// Added to a known reset, because clocks differ. A reset that is not further ahead than this is not believed.
+    /// Added to a known reset, because clocks differ.
     pub margin: Duration,
     /// The first wait where the reset is not known; each further one is twice as long.
     pub first_unknown: Duration,
@@ -159,8 +159,9 @@ pub struct LimitWait {
 impl LimitPolicy {
     /// Returns until when to wait.
     ///
-    /// A reset is known if it lies further ahead than the margin and within the horizon. One that is past or due tells
-    /// nothing: the limit was hit in spite of it, so waiting for it again would go on for ever at the same short pace.
+    /// A reset is known if it lies ahead, however little, and within the horizon. One that is past tells nothing: the limit
+    /// was hit in spite of it. [`LimitPolicy::no_shorter`] keeps resets that lie just ahead each time from being waited for
+    /// at the same short pace for ever.
     ///
     /// `unknown_in_a_row` counts the waits without a known reset since the agent last got through.
     pub fn wait_until(
@@ -169,8 +170,8 @@ impl LimitPolicy {
         unknown_in_a_row: u32,
         now: Timestamp,
     ) -> LimitWait {
-        let (earliest, latest) = (after(now, self.margin), after(now, self.horizon));
-        let believed = limit.resets_at.filter(|reset| *reset > earliest && *reset <= latest);
+        let latest = after(now, self.horizon);
+        let believed = limit.resets_at.filter(|reset| *reset > now && *reset <= latest);
         if let Some(reset) = believed {
             return LimitWait { until: after(reset, self.margin), known: true };
         }

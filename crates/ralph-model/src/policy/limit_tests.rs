@@ -110,11 +110,13 @@ fn a_known_reset_is_waited_for_with_a_margin() {
     assert_eq!(wait(Some(3600), 0), (3630, true));
     assert_eq!(wait(Some(3600), 7), (3630, true));
     assert_eq!(wait(Some(31), 7), (61, true));
+    assert_eq!(wait(Some(1), 0), (31, true));
+    assert_eq!(wait(Some(20), 7), (50, true));
 }
 
 #[test]
-fn a_reset_that_is_past_or_within_the_margin_is_not_known() {
-    for resets_in in [-86_400, -1, 0, 1, 30] {
+fn a_reset_that_is_past_is_not_known() {
+    for resets_in in [-86_400, -1, 0] {
         assert_eq!(wait(Some(resets_in), 0), (60, false), "{resets_in}");
         assert_eq!(wait(Some(resets_in), 3), (480, false), "{resets_in}");
     }
@@ -157,7 +159,8 @@ proptest! {
         before: u32,
     ) {
         let (seconds, known) = wait(resets_in, before);
-        prop_assert!(seconds >= 60);
+        let shortest = if known { 31 } else { 60 };
+        prop_assert!(seconds >= shortest);
         let longest = if known { 8 * 86_400 + 30 } else { 3600 };
         prop_assert!(seconds <= longest);
     }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use ralph_engine::ask::{AskPerson, Inquiry, NoReply, is_yes, option_meant};
+use ralph_engine::ask::{AskPerson, Inquiry, NoReply, ShowInquiry, is_yes, option_meant};
 use ralph_model::shown::{shown, shown_lines};
 use ralph_proc::signal::wait_for_input;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -50,7 +50,7 @@ impl TerminalPerson {
     }
 
     /// Returns what shows a question that a flag answers, or nobody.
-    pub(crate) fn shows(&self) -> Box<dyn Fn(&Inquiry<'_>, Option<&'static str>)> {
+    pub(crate) fn shows(&self) -> ShowInquiry<'static> {
         let ui = self.ui;
         Box::new(move |inquiry, flag| {
             let more = flag.map(|flag| format!(" yes ({flag})"));

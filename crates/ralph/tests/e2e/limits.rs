@@ -32,6 +32,7 @@ fn a_limit_belongs_to_its_command_and_can_be_ignored_or_cleared() {
     let cleared = place.ralph(&["limits", "clear"]);
     assert!(cleared.stdout.contains("cleared: command ("), "{cleared}");
     assert!(place.ralph(&["limits"]).stdout.contains("no usage limit"));
+    assert!(place.ralph(&["limits", "clear"]).stdout.contains("no usage limit"));
     run(LIMITED, &[]);
     assert_eq!(count(&place), 3);
 }
