@@ -29,11 +29,11 @@ pub struct Scripted<'a> {
     /// Answers what is not written down; without one, defaults are taken.
     pub otherwise: Option<&'a mut dyn AskPerson>,
     /// Shows what a flag consents to, and what nobody consents to: it is decided without a question, but not unseen.
-    pub show: ShowInquiry<'a>,
+    pub show: ShowInquiry,
 }
 
 /// Shows what is asked, with the flag that answers it.
-pub type ShowInquiry<'a> = Box<dyn Fn(&Inquiry<'_>, Option<&'static str>) + 'a>;
+pub type ShowInquiry = Box<dyn Fn(&Inquiry<'_>, Option<&'static str>)>;
 
 impl Scripted<'_> {
     fn missing(inquiry: &Inquiry<'_>) -> NoReply {

@@ -87,9 +87,10 @@ impl Session<'_> {
         worked: bool,
     ) -> Result<LimitWait, PathError> {
         let board = self.journal.board();
-        let (unknown, all) = match worked {
-            true => (0, 0),
-            false => (board.unknown_limits_in_a_row(holder), board.limits_in_a_row(holder)),
+        let (unknown, all) = if worked {
+            (0, 0)
+        } else {
+            (board.unknown_limits_in_a_row(holder), board.limits_in_a_row(holder))
         };
         let now = self.context.clock.now();
         let (policy, limit) = (self.context.limit_policy(), UsageLimit { resets_at });

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::prd::key_errors;
+use crate::prd::{key_errors, repeated_keys};
 
 const KEYS: [&str; 4] = ["questions", "uncertainties", "prdDraft", "recommendUnderstand"];
 
@@ -61,6 +61,10 @@ impl PlannerEnvelope {
         }
         let value: Value =
             serde_json::from_str(text).map_err(|error| EnvelopeError::Json(error.to_string()))?;
+        let repeated = repeated_keys(text);
+        if !repeated.is_empty() {
+            return Err(EnvelopeError::Keys(repeated.join("; ")));
+        }
         let Value::Object(mut object) = value else { return Err(EnvelopeError::NotAnObject) };
         let (missing, unexpected) = key_errors(&object, &KEYS);
         let missing = missing.map(|keys| format!("missing required keys: {keys}"));

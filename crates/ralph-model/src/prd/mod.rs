@@ -5,6 +5,7 @@
 //! Reading and writing the file is the engine's.
 
 mod import;
+mod repeated;
 mod schema;
 mod summary;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use import::{ImportError, Imported, import};
+pub(crate) use repeated::repeated_keys;
 pub(crate) use schema::key_errors;
 use schema::schema_errors;
 
@@ -59,8 +61,13 @@ impl Story {
 impl Prd {
     /// Reads a PRD from its file's text.
     pub fn parse(text: &str) -> Result<Prd, PrdError> {
-        let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        let text = text.trim_start_matches('\u{feff}');
+        let value: Value = serde_json::from_str(text)
             .map_err(|error| PrdError { errors: vec![format!("Invalid JSON: {error}")] })?;
+        let errors = repeated_keys(text);
+        if !errors.is_empty() {
+            return Err(PrdError { errors });
+        }
         Prd::from_value(&value)
     }
 

@@ -66,6 +66,7 @@ fn every_error_of_the_schema_has_its_words() {
         ),
         (without(first, "notes"), &["userStories[0]: missing keys: notes"]),
         (with("/userStories/1/id", json!(2)), &["userStories[1].id: must be a string"]),
+        (with("/userStories/0/id", json!("")), &["userStories[0].id: must be non-empty"]),
         (with("/userStories/0/title", Value::Null), &["userStories[0].title: must be a string"]),
         (with("/userStories/0/notes", json!([])), &["userStories[0].notes: must be a string"]),
         (
@@ -99,6 +100,13 @@ fn every_error_of_the_schema_has_its_words() {
     let value = json!({"branchName": "", "userStories": [1, {}]});
     assert_eq!(Prd::from_value(&value).unwrap_err().errors.len(), 3);
     assert!(Prd::parse("{").unwrap_err().to_string().starts_with("Invalid JSON: "));
+    // A parser would keep the last of two equal keys, and what was meant is not known.
+    let twice =
+        r#"{"branchName": "a", "branchName": "b", "userStories": [{"id": "1", "id": "2"}]}"#;
+    assert_eq!(
+        Prd::parse(twice).unwrap_err().errors,
+        ["branchName: the key occurs twice", "userStories[0].id: the key occurs twice"]
+    );
     assert!(Prd::parse("\u{feff}{\"branchName\": \"b\", \"userStories\": []}\n").is_ok());
 }
 
@@ -324,8 +332,10 @@ proptest! {
         // Serde also takes an array for a struct; the schema does not.
         let stories = value["userStories"].as_array();
         let has_objects = stories.is_none_or(|all| all.iter().all(serde_json::Value::is_object));
-        // The schema also asks for a branch name that says something.
-        let named = read.as_ref().is_ok_and(|prd| !prd.branch_name.is_empty());
+        // The schema also asks for a branch name and ids that say something.
+        let named = read.as_ref().is_ok_and(|prd| {
+            !prd.branch_name.is_empty() && prd.user_stories.iter().all(|story| !story.id.is_empty())
+        });
         let named = named && value.is_object() && has_objects;
         prop_assert_eq!(errors.is_empty(), named, "{} {:?} {:?}", value, errors, read);
     }

@@ -58,6 +58,7 @@ fn story_errors(place: &str, story: &Value, errors: &mut Vec<String>) {
             },
             // JSON has one kind of number; a float is none of the integers, however round it is.
             "priority" => (!value.is_i64()).then_some("must be an integer"),
+            "id" if value.as_str() == Some("") => Some("must be non-empty"),
             "passes" => (!value.is_boolean()).then_some("must be a boolean"),
             _ => (!value.is_string()).then_some("must be a string"),
         };

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::goal::InterviewOptions;
+use super::plan::free_text;
 use super::{AgentOptions, usd};
 use crate::complete;
 
@@ -12,7 +13,7 @@ use crate::complete;
 )]
 pub(crate) struct PlanArgs {
     /// Spec to plan (a .md file, or the name of one in specs/), or a goal in one sentence
-    #[arg(value_name = "SPEC|GOAL", add = complete::specs())]
+    #[arg(value_name = "SPEC|GOAL", value_parser = free_text, add = complete::specs())]
     pub(crate) what: Option<String>,
     /// Treat the argument as a spec
     #[arg(long, conflicts_with = "goal")]

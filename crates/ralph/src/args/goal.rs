@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ralph_model::goal::exec::IterationCap;
 
 use super::build::RunOptions;
+use super::plan::free_text;
 
 /// How an interview is held.
 #[derive(Debug, Args)]
@@ -29,6 +30,7 @@ pub(crate) struct InterviewOptions {
     ralph exec \"add dark mode\" --non-interactive --answers answers.json --approve-prd --understand never --approve-run")]
 pub(crate) struct ExecArgs {
     /// Goal in one sentence [default with --resume: the goal of the interview in progress]
+    #[arg(value_parser = free_text)]
     pub(crate) goal: Option<String>,
     /// When to offer mapping the codebase first
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = UnderstandChoice::Auto)]

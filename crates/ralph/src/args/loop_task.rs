@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use clap::Args;
 
 use super::build::RunOptions;
+use super::plan::free_text;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -23,7 +24,7 @@ pub(crate) struct LoopArgs {
     #[arg(long, conflicts_with = "rollback")]
     pub(crate) resume: bool,
     /// Answer to the question of a waiting task
-    #[arg(long, value_name = "TEXT", requires = "resume")]
+    #[arg(long, value_name = "TEXT", requires = "resume", value_parser = free_text)]
     pub(crate) answer: Option<String>,
     /// Roll back the last task: abandon its clone, revert what has landed, or restore the tree with --in-place
     #[arg(long)]

@@ -190,7 +190,7 @@ pub(crate) struct AnswerArgs {
 }
 
 /// Takes what a person or an agent says in their own words; it may begin as a list does, with a dash.
-fn free_text(text: &str) -> Result<String, String> {
+pub(super) fn free_text(text: &str) -> Result<String, String> {
     let looks_like_option = text.starts_with("--") && !text.contains(char::is_whitespace);
     // Behind it nothing is an option; a parser of values is not told where its value stood.
     let is_meant = || std::env::args_os().any(|word| word == "--");

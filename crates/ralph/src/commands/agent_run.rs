@@ -9,6 +9,7 @@ use ralph_engine::workflow::driver::Ended;
 use ralph_engine::workflow::repeat::{RepeatEnd, Repeated, repeat};
 use ralph_model::policy::budget::Budget;
 
+use super::read_argument;
 use crate::args::{AgentOptions, AgentRunArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -108,12 +109,13 @@ fn budget(setup: &Setup, args: &AgentRunArgs) -> Budget {
     }
 }
 
+/// The largest prompt that is read from a file.
+const LARGEST: u64 = 64 << 20;
+
 fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
     let prompt = match (&args.prompt, &args.file) {
         (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(file)) if file != "-" => std::fs::read(file).map_err(|error| {
-            CliError::usage(format!("cannot read the prompt `{file}`: {error}"))
-        })?,
+        (None, Some(file)) if file != "-" => read_argument(file, "prompt", LARGEST)?,
         (None, _) => {
             if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
                 return Err(CliError::usage("no prompt given")

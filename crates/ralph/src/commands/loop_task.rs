@@ -1,7 +1,5 @@
 //! `ralph loop`: one task, gated between PLAN and BUILD by the harness.
 
-use std::io::Read;
-
 use camino::Utf8Path;
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::{Ended, Stop};
@@ -14,8 +12,8 @@ use serde::Serialize;
 
 use super::agent_run::workflow_flags;
 use super::pipeline::settle_dirt;
-use super::print_json;
 use super::start_gates::{FirstGates, gates_first};
+use super::{print_json, read_argument};
 use crate::args::GlobalArgs;
 use crate::args::loop_task::LoopArgs;
 use crate::error::CliError;
@@ -97,8 +95,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
         (Some(text), _) => phased.start(&text).map_err(failed)?,
     }
     let ended = phased.run().map_err(failed)?;
-    let task = phased.current().map_err(failed)?.map(|record| record.task.number);
-    report(&setup, &ended, task)
+    let record = phased.current().map_err(failed)?;
+    report(&setup, &ended, record.as_ref())
 }
 
 /// Returns where the task is worked on: one that is unfinished, or is to be taken back, where it began.
@@ -142,17 +140,9 @@ fn task_text(args: &LoopArgs) -> Result<Option<String>, CliError> {
 }
 
 fn read_task(file: &Utf8Path) -> Result<String, CliError> {
-    let unreadable = |problem: std::io::Error| {
-        CliError::usage(format!("cannot read the task from `{file}`: {problem}"))
-    };
-    let mut text = String::new();
-    if file == "-" {
-        std::io::stdin().take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
-    } else {
-        let file = std::fs::File::open(file).map_err(unreadable)?;
-        file.take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
-    }
-    Ok(text)
+    let bytes = read_argument(file, "task", LARGEST)?;
+    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| CliError::usage(format!("the task in `{file}` is not text")))
 }
 
 fn nothing_to_do(last: Option<&LoopRecord>) -> CliError {
@@ -201,7 +191,12 @@ fn failed(error: WorkflowError) -> CliError {
 }
 
 /// Says how the loop ended.
-fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<Exit, CliError> {
+fn report(
+    setup: &Setup,
+    ended: &Ended<PhasedEnd>,
+    record: Option<&LoopRecord>,
+) -> Result<Exit, CliError> {
+    let task = record.map(|record| record.task.number);
     let end = match ended {
         Ended::By(end) => end,
         Ended::Stopped(stop) => return report_stop(setup, stop, task),
@@ -235,6 +230,10 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
     };
     if let Some(reason) = &reason {
         setup.ui.important(reason);
+        let feedback = record.and_then(|record| record.feedback.as_deref()).unwrap_or_default();
+        for line in failures(feedback) {
+            setup.ui.important(format!("  {}", one_line(line, 300)));
+        }
         setup.ui.important(again);
     }
     if setup.json {
@@ -247,6 +246,12 @@ fn report(setup: &Setup, ended: &Ended<PhasedEnd>, task: Option<u32>) -> Result<
         print_json(&told)?;
     }
     Ok(exit)
+}
+
+/// Returns what the last feedback names as failed: checks of the plan, and gates.
+fn failures(feedback: &str) -> impl Iterator<Item = &str> {
+    const MOST: usize = 10;
+    feedback.lines().filter(|line| line.starts_with("FAIL [")).take(MOST)
 }
 
 fn report_stop(setup: &Setup, stop: &Stop, task: Option<u32>) -> Result<Exit, CliError> {

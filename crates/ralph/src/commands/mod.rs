@@ -32,8 +32,10 @@ mod validate;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 
+use camino::Utf8Path;
+use ralph_engine::files::read_optional;
 use ralph_engine::rehearsal::{self, PlayRequest};
 use ralph_model::shown::shown;
 
@@ -47,6 +49,28 @@ pub(crate) use trust::show_armed;
 
 /// The word by which Ralph plays the rehearsal agent.
 const REHEARSE: &str = "__rehearse";
+
+/// Reads a file that was named on the command line, or standard input (`-`): only files, because a FIFO may never be
+/// written to and a device may never end.
+fn read_argument(file: &Utf8Path, what: &str, largest: u64) -> Result<Vec<u8>, CliError> {
+    let bytes = if file == "-" {
+        let mut bytes = Vec::new();
+        let mut input = std::io::stdin().take(largest + 1);
+        input.read_to_end(&mut bytes).map_err(CliError::failed)?;
+        bytes
+    } else {
+        let found = read_optional(file).map_err(|error| {
+            let piped = !file.is_file() && !file.is_dir();
+            CliError::usage(error).hints(piped.then_some("`--file -` reads standard input"))
+        })?;
+        found.ok_or_else(|| CliError::usage(format!("the {what} file `{file}` was not found")))?
+    };
+    if bytes.len() as u64 > largest {
+        let most = largest >> 20;
+        return Err(CliError::usage(format!("the {what} in `{file}` is larger than {most} MiB")));
+    }
+    Ok(bytes)
+}
 
 /// Runs what was typed.
 pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {

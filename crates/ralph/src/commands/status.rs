@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_engine::workflow::overview::StoriesOverview;
+use ralph_engine::workflow::phased::Phased;
 use ralph_model::board::{Activity, Board, GateTimes, RunView, SumRow, Totals, WorkflowView};
 use ralph_model::id::RunId;
 use ralph_model::journal::QuestionKind;
@@ -94,7 +95,8 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
     lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
     lines.extend(stories::overview(setup).map(|found| stories::line(ui, &found)));
-    lines.extend(board.workflows().next_back().and_then(|workflow| workflow_line(ui, workflow)));
+    let last = board.workflows().next_back().filter(|workflow| !is_taken_back(setup, workflow));
+    lines.extend(last.and_then(|workflow| workflow_line(ui, workflow)));
     let runs = board.runs();
     if runs.len() == 0 {
         let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
@@ -134,6 +136,13 @@ fn cost(totals: &Totals) -> String {
         let _ = write!(text, ", {}", unknown());
     }
     text
+}
+
+/// Whether the last workflow was a loop whose task is over by now, accepted or rolled back: nothing is left to resume.
+fn is_taken_back(setup: &Setup, workflow: &WorkflowView) -> bool {
+    let place = || Phased::last_place(&setup.find_state().ok()??).ok()?;
+    let is_over = || place().is_none_or(|(_, is_over)| is_over);
+    workflow.started.kind == "loop" && state_of_workflow(workflow) != "running" && is_over()
 }
 
 /// What the last workflow is at, if it is still at work.

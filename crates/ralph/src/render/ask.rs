@@ -50,7 +50,7 @@ impl TerminalPerson {
     }
 
     /// Returns what shows a question that a flag answers, or nobody.
-    pub(crate) fn shows(&self) -> ShowInquiry<'static> {
+    pub(crate) fn shows(&self) -> ShowInquiry {
         let ui = self.ui;
         Box::new(move |inquiry, flag| {
             let more = flag.map(|flag| format!(" yes ({flag})"));

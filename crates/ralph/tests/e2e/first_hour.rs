@@ -172,12 +172,27 @@ fn help_is_a_command_too() {
 #[test]
 fn wrong_values_are_answered_with_what_is_expected() {
     let place = project("@echo ok");
+    fs::create_dir_all(place.env.repo().join("ralph/specs")).unwrap();
+    fs::write(place.env.repo().join("nul.txt"), "a\0b").unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        place.env.repo().join("fifo").as_path(),
+        rustix::fs::Mode::RWXU,
+    )
+    .unwrap();
     for (args, part) in [
         (&["agent", "run", "--role", "nobody", "x"][..], "roles: planner, interviewer"),
         (&["agent", "run", "--max-cost", "abc", "x"], "such as 5 or 0.50"),
         (&["pipeline", "--max-cost=-1"], "such as 5 or 0.50"),
         (&["agent", "run", "--timeout", "abc", "x"], "such as `90s`"),
         (&["agent", "run", "--agent", "nope", "x"], "known: `claude`, `codex`"),
+        (&["plan", ""], "the text is empty"),
+        (&["exec", "  "], "the text is empty"),
+        (&["loop", "--resume", "--answer", ""], "the text is empty"),
+        (&["loop", "--file", "fifo"], "cannot read `fifo`: it is not a file"),
+        (&["loop", "--file", "/dev/zero"], "`--file -` reads standard input"),
+        (&["agent", "run", "--file", "fifo"], "cannot read `fifo`: it is not a file"),
+        (&["loop", "--file", "nul.txt"], "is not text"),
     ] {
         let finished = place.ralph(args);
         assert_eq!(finished.status.code(), Some(2), "{finished}");

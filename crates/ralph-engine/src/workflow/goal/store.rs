@@ -10,6 +10,7 @@ use ralph_model::prompt::PromptKind;
 use crate::files::disk::{self, open_to_append};
 use crate::files::{PathError, fault, read_optional, rename_durably, replace_atomically};
 use crate::workflow::WorkflowError;
+use crate::workflow::home_committer::{CommittedFile, HomeCommitter};
 
 /// Goal-driven work as it is on disk.
 #[derive(Clone, Debug)]
@@ -71,6 +72,23 @@ impl GoalStore {
     /// Replaces the PRD.
     pub fn write_prd(&self, prd: &Prd) -> Result<(), PathError> {
         replace_atomically(&self.prd_path(), prd.render().as_bytes())
+    }
+
+    /// Keeps the PRD that is about to be replaced: in a commit, or else in a file beside it, whose path is returned.
+    pub fn keep_prd(
+        &self,
+        committer: &HomeCommitter,
+        message: &str,
+        at: Timestamp,
+    ) -> Result<Option<Utf8PathBuf>, WorkflowError> {
+        let Some(bytes) = read_optional(&self.prd_path())? else { return Ok(None) };
+        committer.commit(message)?;
+        let kept = committer.file_at_head(PRD_FILE.into())?;
+        let is_scaffold = || self.prd().is_ok_and(|found| found == PrdOnDisk::None);
+        if kept == CommittedFile::Committed(Some(bytes)) || is_scaffold() {
+            return Ok(None);
+        }
+        Ok(Some(self.copy_prd(at)?))
     }
 
     /// Copies the PRD to a file beside it; returns where it is.

@@ -14,7 +14,7 @@ use crate::commands::print_json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::{self, Tone};
-use crate::setup::Setup;
+use crate::setup::{Setup, now};
 
 #[derive(Serialize)]
 struct JsonImport<'a> {
@@ -63,8 +63,10 @@ fn convert(global: &GlobalArgs, args: &PrdImportArgs) -> Result<Exit, CliError> 
     }
     let git = &setup.config.git;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, git);
-    // What is replaced is in history first.
-    committer.commit("ralph: home before a PRD is imported").map_err(CliError::failed)?;
+    let message = "ralph: home before a PRD is imported";
+    if let Some(kept) = store.keep_prd(&committer, message, now()).map_err(CliError::failed)? {
+        ui.note(&format!("the PRD that was there is kept as `{kept}`"));
+    }
     std::fs::create_dir_all(&setup.home.path).map_err(CliError::failed)?;
     store.write_prd(&prd).map_err(CliError::failed)?;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, git);

@@ -43,6 +43,17 @@ fn any_file_can_be_imported_and_what_is_no_list_is_refused() {
         assert!(finished.stderr.contains(name), "{finished}");
     }
     desk.exits(2, &["prd", "import", "missing.json", "--yes"]);
+    // What it replaces is kept, also where home is not committed.
+    desk.configure("git.commit_home = false");
+    desk.git(&["rm", "-rq", "--cached", "ralph"]);
+    desk.git(&["commit", "-qm", "home is mine"]);
+    let mine = desk.read("ralph/prd.json").replace("ralph/feature", "ralph/mine");
+    desk.write("ralph/prd.json", &mine);
+    desk.exits(0, &["prd", "import", "features.json", "--yes"]);
+    let names = std::fs::read_dir(desk.path("ralph")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let copy = names.into_iter().find(|name| name.starts_with("prd.2")).unwrap();
+    assert_eq!(desk.read(&format!("ralph/{copy}")), mine);
 }
 
 #[test]

@@ -88,7 +88,10 @@ fn an_invalid_plan_stays_in_plan_with_what_is_wrong() {
          [builder 3]\nexpect-prompt The phase is build.\n{BUILD}"
     );
     let site = Site::new(&script);
-    site.exits(0, &[TASK]);
+    // An end before it is mended names what is wrong with it.
+    let ended = site.exits(1, &[TASK, "--max-iterations", "1"]);
+    assert!(ended.stderr.contains("\n  FAIL [files-exist]: line 7"), "{ended}");
+    site.exits(0, &["--resume"]);
     assert_eq!((site.runs(), site.verdicts().len()), (3, 1));
 }
 

@@ -245,6 +245,16 @@ fn what_the_person_changed_in_a_file_that_lands_waits_and_ralph_land_brings_it()
 }
 
 #[test]
+fn status_offers_to_resume_a_task_until_it_is_rolled_back() {
+    let site = Site::new("[builder]\nexit 7\n");
+    site.exits(1, &[TASK]);
+    let status = || site.place.ralph(&["status"]).stdout;
+    assert!(status().contains("`ralph loop --resume` continues"), "{}", status());
+    site.exits(0, &["--rollback"]);
+    assert!(!status().contains("--resume"), "{}", status());
+}
+
+#[test]
 fn a_task_that_has_not_landed_is_taken_back_with_its_slot() {
     let site = Site::new("[builder]\nwrite half.txt half\nfinal on\n");
     site.write("README.md", "changed and not committed\n");
