@@ -263,10 +263,11 @@ impl EvidenceRepository<'_> {
         let truth = self.mirror.git();
         let id = commit.id.clone();
         let base = self.before.base.as_ref();
-        let (is_new_since_base, descends_from_base) = match base {
-            None => (true, true),
-            Some(base) => (!truth.is_ancestor(&id, base)?, truth.is_ancestor(base, &id)?),
+        let (is_new_since_base, began_at) = match base {
+            None => (true, None),
+            Some(base) => (!truth.is_ancestor(&id, base)?, self.began_at(base, &id)?),
         };
+        let descends_from_base = base.is_none() || began_at.is_some();
         let is_new_since_base = is_new_since_base && self.is_nobodys(&id, now)?;
         let news = truth.new_commits(std::slice::from_ref(&id), &self.before.refs.tips())?;
         let containing = self.tips_containing(&id)?;
@@ -274,7 +275,7 @@ impl EvidenceRepository<'_> {
         let on_refs: Vec<String> = on_refs.map(|reference| reference.name.clone()).collect();
         let is_moved = |name: &&String| self.before.refs.id_of(name) != now.id_of(name);
         let empty = self.mirror.object_format().empty_tree();
-        let changes = truth.changes(base.unwrap_or(&empty), &id)?;
+        let changes = truth.changes(began_at.as_ref().or(base).unwrap_or(&empty), &id)?;
         let (inside_home, mut outside_home): (Vec<PathChange>, Vec<PathChange>) =
             changes.into_iter().partition(|change| self.is_home(change));
         outside_home.retain(|change| !self.before.is_persons(change));
@@ -295,6 +296,19 @@ impl EvidenceRepository<'_> {
             inside_home,
             commit,
         })
+    }
+
+    /// Returns the commit that a candidate is built on: the base, or one before it that differs from it in nothing but
+    /// what is Ralph's own. A branch from `origin/main` lacks the commits of home that nobody has pushed yet.
+    fn began_at(&self, base: &Oid, id: &Oid) -> Result<Option<Oid>, EvidenceError> {
+        let truth = self.mirror.git();
+        if truth.is_ancestor(base, id)? {
+            return Ok(Some(base.clone()));
+        }
+        let common = truth.merge_base(base, id)?.filter(|common| common != id);
+        let Some(common) = common else { return Ok(None) };
+        let since = truth.changes(&common, base)?;
+        Ok(since.iter().all(|change| self.is_home(change)).then_some(common))
     }
 
     /// Whether a commit is no one else's: not there when the item began, and not fetched since.

@@ -141,6 +141,24 @@ fn a_commit_that_does_not_descend_from_the_base_is_told() {
 }
 
 #[test]
+fn a_commit_that_lacks_nothing_but_commits_of_home_builds_on_the_base() {
+    let world = World::new();
+    let dir = world.repository("r");
+    world.git(&dir, &["branch", "-q", "pushed"]);
+    world.commit(&dir, &[("ralph/plan.jsonl", "1")]);
+    let scene = Scene::begin(world, dir);
+    let (world, dir) = (&scene.world, &scene.dir);
+    world.git(dir, &["checkout", "-q", "-b", "feature", "pushed"]);
+    let id = world.commit(dir, &[("b", "1")]);
+    let commit = scene.measure(id.as_str()).0.unwrap();
+    assert!(commit.is_new_since_base && commit.descends_from_base);
+    assert_eq!((paths(&commit.outside_home), paths(&commit.inside_home)), (vec!["b"], vec![]));
+    // What of home its own commits change is told all the same.
+    let id = world.commit(dir, &[("ralph/plan.jsonl", "2")]);
+    assert_eq!(paths(&scene.measure(id.as_str()).0.unwrap().inside_home), ["ralph/plan.jsonl"]);
+}
+
+#[test]
 fn home_files_swept_in_are_told_apart_from_work() {
     let scene = Scene::new();
     let files = [("ralph/plan.jsonl", "2\n"), ("ralph/SCRATCHPAD.md", "x")];
@@ -187,7 +205,10 @@ fn the_persons_dirt_is_told_from_leftovers() {
 
 #[test]
 fn rewritten_history_and_dropped_commits_are_named() {
-    let scene = Scene::new();
+    let world = World::new();
+    let dir = world.repository("r");
+    world.commit(&dir, &[("a", "1")]);
+    let scene = Scene::begin(world, dir);
     let (world, dir) = (&scene.world, &scene.dir);
     let base = world.head(dir);
     // Amended: the base is lost, and the new commit does not descend from it.

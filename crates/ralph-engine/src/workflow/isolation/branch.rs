@@ -277,8 +277,17 @@ impl PersonsRepository {
             let is_note = NOTES.iter().any(|name| path.ends_with(name)) && is_regular(change);
             is_own(&self.own, path) && !is_note && kept.iter().any(|change| change.path == *path)
         };
+        let mut changes = truth.changes(base, candidate)?;
+        changes.retain(is_left_out);
+        // Work on a branch without the last commits of home has not changed what these did.
+        if !changes.is_empty()
+            && let Some(common) = truth.merge_base(base, candidate)?.filter(|common| common != base)
+        {
+            changes = truth.changes(&common, candidate)?;
+            changes.retain(is_left_out);
+        }
         let mut left_out = Vec::new();
-        for change in truth.changes(base, candidate)?.iter().filter(|change| is_left_out(change)) {
+        for change in &changes {
             let given =
                 given.iter().find(|(path, _)| *path == change.path).map(|(_, bytes)| *bytes);
             if given.is_none() || truth.file_at(candidate, &change.path)?.as_deref() != given {
