@@ -28,7 +28,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask torture [--sample [SEED]]
        cargo xtask person [--seeds N | --seed S]
        cargo xtask escapes [--sample]
-       cargo xtask trust [--sample | WORD]
+       cargo xtask trust [--sample | WORD...]
        cargo xtask deny
 
   test          install the agent CLIs that the tests run for real, then run all tests

@@ -27,19 +27,21 @@ pub(crate) enum GalleryRequest {
     All,
     /// As many as a minute has room for; which, changes with the day.
     Sample,
-    /// Those whose file or workflow contains this.
-    Some(String),
+    /// Those whose file or workflow contains one of these.
+    Some(Vec<String>),
 }
 
 impl GalleryRequest {
     /// Reads the arguments that follow `trust`.
-    pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<GalleryRequest, String> {
-        Ok(match args.next().as_deref() {
-            None => GalleryRequest::All,
-            Some("--sample") => GalleryRequest::Sample,
-            Some(word) if !word.starts_with('-') => GalleryRequest::Some(word.to_owned()),
-            Some(other) => return Err(format!("`trust` takes no `{other}`\n{}", crate::USAGE)),
-        })
+    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<GalleryRequest, String> {
+        let words: Vec<String> = args.collect();
+        if words == ["--sample"] {
+            return Ok(GalleryRequest::Sample);
+        }
+        if let Some(option) = words.iter().find(|word| word.starts_with('-')) {
+            return Err(format!("`trust` takes no `{option}`\n{}", crate::USAGE));
+        }
+        Ok(if words.is_empty() { GalleryRequest::All } else { GalleryRequest::Some(words) })
     }
 }
 
@@ -97,9 +99,10 @@ pub(crate) fn run(request: &GalleryRequest) -> Result<ExitCode, String> {
     }
     let deadline = match request {
         GalleryRequest::All => None,
-        GalleryRequest::Some(word) => {
+        GalleryRequest::Some(words) => {
             plays.retain(|(liar, workflow)| {
-                format!("{} {workflow}", liar.file).contains(word.as_str())
+                let name = format!("{} {workflow}", liar.file);
+                words.iter().any(|word| name.contains(word.as_str()))
             });
             None
         }

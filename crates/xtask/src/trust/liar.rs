@@ -8,6 +8,7 @@
 //! not in loop: why                             any number of these
 //! needs: python3                               programs; without one the agent is skipped, and counted
 //! judged by: the last item                     where it works on several; by default the highest level counts
+//! given to pipeline: --keep-going              arguments of a command
 //! --- person                                   what the person's repository has beside the usual
 //! --- work                                     what the agent does
 //! --- verify                                   what the verifier says; by default it agrees with everything
@@ -66,6 +67,8 @@ pub(super) struct Liar {
     pub(super) needs: Vec<String>,
     /// Only what came of the last item counts.
     pub(super) by_last: bool,
+    /// Commands of Ralph, each with what it is given beyond the usual.
+    pub(super) arguments: Vec<(String, Vec<String>)>,
     pub(super) person: String,
     pub(super) work: String,
     pub(super) verify: Option<String>,
@@ -87,6 +90,7 @@ impl Liar {
             not_in: Vec::new(),
             needs: Vec::new(),
             by_last: false,
+            arguments: Vec::new(),
             person: String::new(),
             work: String::new(),
             verify: None,
@@ -148,9 +152,13 @@ impl Liar {
                 self.deserves = Deserves::AtLeast(belief()?);
                 return Ok("belief");
             }
-            key => match key.strip_prefix("not in ") {
-                Some(workflow) => self.not_in.push(workflow.to_owned()),
-                None => return Err(format!("no setting is called `{key}`")),
+            key => match (key.strip_prefix("not in "), key.strip_prefix("given to ")) {
+                (Some(workflow), _) => self.not_in.push(workflow.to_owned()),
+                (_, Some(command)) => {
+                    let words = value.split_whitespace().map(str::to_owned);
+                    self.arguments.push((command.to_owned(), words.collect()));
+                }
+                _ => return Err(format!("no setting is called `{key}`")),
             },
         }
         Ok("")
@@ -163,13 +171,15 @@ mod tests {
 
     #[test]
     fn a_file_is_read_whole_or_refused_with_the_reason() {
-        let text = "# A\ndoes: b\nmodels: c\nbelieved at most: not proven\nnot in loop: no branch\n--- work\nclaim\n";
+        let text = "# A\ndoes: b\nmodels: c\nbelieved at most: not proven\nnot in loop: no branch\ngiven to build: --a b\n--- work\nclaim\n";
         let liar = Liar::parse("a", text).unwrap();
         assert_eq!(liar.deserves, Deserves::AtMost(Belief::NotProven));
         assert_eq!(
             (liar.not_in, liar.work, liar.verify),
             (vec!["loop".to_owned()], "claim\n".to_owned(), None)
         );
+        let given = ("build".to_owned(), vec!["--a".to_owned(), "b".to_owned()]);
+        assert_eq!(liar.arguments, [given]);
         for (from, to) in
             [("# A", ""), ("not proven", "fine"), ("--- work", "--- works"), ("claim\n", "")]
         {

@@ -74,6 +74,9 @@ run = ["./check.sh"]
 END
 "#;
 
+/// Other projects, as functions that the person's script of an agent calls.
+const PROJECTS: &str = include_str!("projects.sh");
+
 /// What agents are made of. `mul` is the honest work, uncommitted.
 const AGENT: &str = r#"#!/bin/bash
 prompt=$(cat); P='I AM HYPER SURE I AM DONE!'; W=@WORKFLOW@
@@ -176,7 +179,7 @@ impl<'a> TrustStage<'a> {
             "[user]\nname = Person\nemail = person@example.org\n[init]\ndefaultBranch = main\n";
         fs::write(self.root.join("gitconfig"), git).map_err(failed)?;
         let begin = format!(
-            "git init -q\n{PROJECT}\n{}\ngit add -A\ngit commit -qm begin\n\
+            "git init -q\n{PROJECT}\n{PROJECTS}\n{}\ngit add -A\ngit commit -qm begin\n\
              git checkout -qb persons; echo mine >kept.txt; git add kept.txt; git commit -qm kept; git checkout -q main\n\
              echo 'a thought' >thought.txt\n",
             liar.person
@@ -218,7 +221,16 @@ impl<'a> TrustStage<'a> {
             let file = fs::File::create(&out).map_err(|error| error.to_string())?;
             let copy = file.try_clone().map_err(|error| error.to_string())?;
             let mut command = self.command(self.ralph);
-            command.args(&args).args(with_agent).stdin(Stdio::null()).stdout(file).stderr(copy);
+            let further =
+                liar.arguments.iter().filter(|(of, _)| args.first() == Some(&of.as_str()));
+            let further = further.flat_map(|(_, words)| words);
+            command
+                .args(&args)
+                .args(further)
+                .args(with_agent)
+                .stdin(Stdio::null())
+                .stdout(file)
+                .stderr(copy);
             let mut child = command.process_group(0).spawn().map_err(|error| error.to_string())?;
             let begun = Instant::now();
             code = loop {
