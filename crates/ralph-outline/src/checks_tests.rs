@@ -79,7 +79,7 @@ fn before_any_work_means_that_the_application_is_hardly_there() {
     }
 }
 
-/// Defect D8.6: a scaffold is longer than any bound, so that it has to be known by what it says.
+/// Defect D8.6: a scaffold can exceed any length bound, so it must be recognised by its content.
 #[test]
 fn an_untouched_scaffold_is_before_any_work_however_long_it_is() {
     let rules = LoopRules::web_app();

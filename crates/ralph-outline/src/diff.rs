@@ -1,8 +1,9 @@
-//! A plan against the tree: what is implemented, missing, deviating from it, and extra.
+//! Compares a plan with the tree: what is implemented, missing, deviating, and extra.
 //!
-//! Names are compared in every spelling and found in code, never in comments. The report informs. It fails a build that
-//! changed nothing, or no source of a plan that is about components; one in which nothing at all of a plan is there; and,
-//! with `strict`, one in which anything is missing, or whose plan names nothing that could be.
+//! Names are compared in every spelling and are looked up in code, never in comments. The report is informational. The
+//! gate fails a build that changed nothing, or changed no source although its plan is about components; a build in
+//! which nothing of the plan exists; and, with `strict`, a build in which anything is missing or whose plan names
+//! nothing that can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use crate::rules::LoopRules;
 use crate::tree::{SOURCES, SourceTree, has_extension, is_below};
 use crate::tsx::SourceFacts;
 
-/// The variables by which a theme is recognised in a style sheet.
+/// The variables that identify a theme in a style sheet.
 const THEME: [&str; 8] = [
     "--background",
     "--foreground",
@@ -25,38 +26,38 @@ const THEME: [&str; 8] = [
     "--ring",
 ];
 
-/// How many files are read at most: a plan is about an application's own sources.
+/// The maximum number of files to read: a plan is about an application's own sources.
 const MOST_FILES: usize = 2000;
 
-/// What a plan is compared with.
+/// The input of the comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct DiffRequest<'a> {
     pub(crate) outline: &'a Outline,
     pub(crate) rules: &'a LoopRules,
     pub(crate) tree: &'a dyn SourceTree,
-    /// Every path that differs from where the task began.
+    /// Every path that changed since the task began.
     pub(crate) changed: &'a [String],
-    /// The paths of these that were not there then.
+    /// The subset of `changed` that is new.
     pub(crate) added: &'a [String],
 }
 
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffEntry {
-    /// What the plan calls it, or the path of an extra file.
+    /// The plan's name for the part, or the path of an extra file.
     pub what: String,
     pub line: Option<usize>,
     pub detail: String,
 }
 
-/// How a tree stands to a plan.
+/// The result of comparing a tree with a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanDiff {
     pub implemented: Vec<DiffEntry>,
     pub deviating: Vec<DiffEntry>,
     pub missing: Vec<DiffEntry>,
     pub extra: Vec<DiffEntry>,
-    /// Which part of the plan a file belongs to.
+    /// Maps a file to the part of the plan that it belongs to.
     pub owners: BTreeMap<String, String>,
     /// Why the gate fails, if it does.
     pub failure: Option<String>,
@@ -96,7 +97,7 @@ pub(crate) fn diff(request: &DiffRequest<'_>) -> PlanDiff {
     found
 }
 
-/// Tells why the work is not what was planned; `touched` is whether a file of some part of the plan was changed.
+/// Returns why the work does not match the plan; `touched` says whether a file of any planned part changed.
 fn failure(found: &PlanDiff, request: &DiffRequest<'_>, touched: bool) -> Option<String> {
     let DiffRequest { outline, rules, changed, .. } = request;
     let parts: Vec<&Planned> =
@@ -112,7 +113,7 @@ fn failure(found: &PlanDiff, request: &DiffRequest<'_>, touched: bool) -> Option
     } else if !parts.is_empty() && nothing_there {
         Some("nothing of the plan is implemented".to_owned())
     } else if !parts.is_empty() && !touched {
-        // What was there before the task is not its work.
+        // Anything that existed before the task is not its work.
         Some("no file of any part of the plan was changed since the task began".to_owned())
     } else if rules.strict && parts.is_empty() {
         Some("the plan names no file and no component, so that nothing can be compared".to_owned())
@@ -136,7 +137,7 @@ struct Sources {
 
 impl Sources {
     fn of(request: &DiffRequest<'_>) -> Sources {
-        // Without anything to be found in sources they need not be read.
+        // If the plan names nothing that sources could contain, skip reading them.
         let mut facts = BTreeMap::new();
         if request.outline.items.iter().any(is_component) {
             let inside = |path: &&String| is_below(path, &request.rules.source);
@@ -151,7 +152,7 @@ impl Sources {
         Sources { facts, props }
     }
 
-    /// Looks for a part of the plan; returns the files that belong to it.
+    /// Looks for a planned part and returns the files that belong to it.
     fn look_for(&self, item: &Planned, request: &DiffRequest<'_>) -> (Match, Vec<String>) {
         match item.kind {
             PlannedKind::Theme => (theme(request), vec![request.rules.css.clone()]),
@@ -162,7 +163,7 @@ impl Sources {
         }
     }
 
-    /// Whether a file was changed that a part of the plan is in.
+    /// Whether a file that contains a planned part changed.
     fn is_touched(&self, item: &Planned, request: &DiffRequest<'_>) -> bool {
         if !is_component(item) {
             return request.changed.contains(&item.name);
@@ -178,7 +179,7 @@ impl Sources {
         let wanted = words(&item.name);
         let named = |path: &&String| names(base_name(path), &wanted);
         let own: Vec<String> = self.facts.keys().filter(named).cloned().collect();
-        // A file that renders nothing is a name, and no component.
+        // A file that renders nothing only has the name; it is not a component.
         let renders = |path: &&String| !self.facts[path.as_str()].tags.is_empty();
         let in_code = |path: &&String| self.facts[path.as_str()].mentions(&wanted);
         let in_code = || self.facts.keys().filter(renders).find(in_code);
@@ -248,7 +249,7 @@ fn file(item: &Planned, request: &DiffRequest<'_>) -> Match {
 impl PlanDiff {
     /// Formats the report for `plan-diff.md`.
     pub fn report(&self) -> String {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let mut text = "# Plan Diff\n".to_owned();
         if let Some(failure) = &self.failure {
             let _ = writeln!(text, "\n{failure}.");
@@ -271,7 +272,7 @@ impl PlanDiff {
         text
     }
 
-    /// Whether there is anything to be told beside what is as planned.
+    /// Whether there is nothing to report except implemented parts.
     pub fn is_clean(&self) -> bool {
         self.failure.is_none()
             && self.deviating.is_empty()

@@ -86,7 +86,7 @@ fn deviations_and_what_is_missing_are_named() {
     }
 }
 
-/// Defect D8.4: a valid plan beside an untouched scaffold never passes.
+/// Defect D8.4: a valid plan with an untouched scaffold must never pass.
 #[test]
 fn a_build_that_changed_nothing_of_the_plan_fails() {
     let theme = css(&THEME);
@@ -122,7 +122,7 @@ fn files_of_a_plan_are_compared_by_whether_they_changed() {
     assert_eq!(titles(&found.missing), ["the file `src/lib.rs`", "the new file `tests/b.rs`"]);
 }
 
-/// Names of files are easily made: a component that renders nothing is not there.
+/// A file name alone proves nothing: a component that renders nothing counts as missing.
 #[test]
 fn a_source_that_renders_nothing_implements_no_component() {
     let rules = LoopRules { strict: true, ..LoopRules::web_app() };
@@ -150,7 +150,7 @@ fn a_strict_plan_names_what_can_be_compared() {
     assert_eq!(found.failure, None);
 }
 
-/// A plan that names only what is there already is kept by no change of something else.
+/// A plan that names only existing parts is not fulfilled by an unrelated change.
 #[test]
 fn what_was_there_before_the_task_is_not_its_work() {
     let told = Some("no file of any part of the plan was changed since the task began");
@@ -168,7 +168,7 @@ fn what_was_there_before_the_task_is_not_its_work() {
     for changed in ["README.md", "src/main.rs"] {
         assert_eq!(compared(&plan, &rules, &files, &["other.txt", changed]).failure, None);
     }
-    // Removing a file that was to be changed is a change of it.
+    // Deleting a file that the plan changes counts as changing it.
     let removed = compared(&plan, &rules, &files[1..], &["README.md"]);
     assert_eq!((removed.failure, removed.deviating.len()), (None, 1));
 

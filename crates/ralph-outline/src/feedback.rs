@@ -1,11 +1,11 @@
-//! `feedback.md` after gates failed: each gate's own words, what to do, and which part of the plan a file belongs to.
+//! `feedback.md` after failed gates: each gate's output, what to do, and which part of the plan a file belongs to.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ralph_model::gate::BuiltIn;
 
-/// What one gate said.
+/// The output of one gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateWords {
     pub name: String,
@@ -13,14 +13,15 @@ pub struct GateWords {
     pub text: String,
 }
 
-/// Formats the feedback. `others` are reasons that no gate gave; `passed` has the gates that passed and say something.
+/// Formats the feedback. `others` are reasons that do not come from a gate; `passed` has passed gates that printed a
+/// note.
 pub fn gate_feedback(
     failed: &[GateWords],
     others: &[String],
     passed: &[GateWords],
     owners: &BTreeMap<String, String>,
 ) -> String {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let mut text = "# Quality Gate Failures\n".to_owned();
     for reason in others {
         let _ = write!(text, "\n{}\n", reason.trim());
@@ -48,7 +49,7 @@ pub fn gate_feedback(
     text
 }
 
-/// A gate's words are data: a fence that nothing in them closes.
+/// A gate's output is untrusted data: use a fence that the output cannot close.
 fn quoted(words: &str) -> String {
     let words = words.trim();
     if words.is_empty() {

@@ -1,24 +1,24 @@
-//! What is wrong with a plan, a line each: `FAIL [id]: line N: …` and `WARN [id]: line N: …`.
+//! The findings of a plan check, one per line: `FAIL [id]: line N: …` and `WARN [id]: line N: …`.
 
 use std::fmt;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanLevel {
     /// The plan is not valid.
     Fail,
     Warn,
-    /// The check is switched off, because what it compares with is not configured.
+    /// The check is disabled because the list it compares against is not configured.
     Off,
 }
 
-/// One thing that a check has to say about a plan.
+/// One finding of a plan check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanFinding {
     pub level: PlanLevel,
     /// The name of the check.
     pub id: &'static str,
-    /// Counted from 1.
+    /// One-based.
     pub line: usize,
     pub message: String,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for PlanFinding {
     }
 }
 
-/// Formats findings: failures first, a blank line, then the rest. Each group is in the order of lines.
+/// Formats findings: failures first, a blank line, then the rest, each group sorted by line.
 pub fn report(findings: &[PlanFinding]) -> String {
     let mut sorted: Vec<&PlanFinding> = findings.iter().collect();
     sorted.sort_by_key(|finding| (finding.level, finding.line));

@@ -1,4 +1,4 @@
-//! The interface of plan languages, and which of them a mailbox's plan is written in.
+//! The interface of plan languages, and the choice of the language of a mailbox's plan.
 
 use crate::finding::{PlanFinding, PlanLevel};
 use crate::markdown::Markdown;
@@ -7,20 +7,20 @@ use crate::rules::LoopRules;
 use crate::tree::SourceTree;
 use crate::tsx::Tsx;
 
-/// What a plan is checked against.
+/// The context that a plan is checked against.
 #[derive(Clone, Copy)]
 pub struct PlanSurroundings<'a> {
     pub rules: &'a LoopRules,
     /// The tree that the work starts from.
     pub tree: &'a dyn SourceTree,
-    /// Whether a program can be started by this name.
+    /// Whether a program of this name can be started.
     pub is_program: &'a dyn Fn(&str) -> bool,
 }
 
-/// A checked plan.
+/// The result of checking a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanCheck {
-    /// What it promises; empty where it could not be read.
+    /// The plan's outline; empty if the plan could not be parsed.
     pub outline: Outline,
     pub findings: Vec<PlanFinding>,
 }
@@ -36,16 +36,16 @@ pub trait PlanLanguage: Sync {
     /// Returns the name of the plan's file in the mailbox.
     fn file_name(&self) -> &'static str;
 
-    /// Whether a text is a plan at all, and not a note.
+    /// Whether a text is a plan at all, rather than a note.
     fn is_plan(&self, text: &str) -> bool;
 
     fn check(&self, text: &str, surroundings: &PlanSurroundings<'_>) -> PlanCheck;
 }
 
-/// All languages; the first whose file holds a plan wins.
+/// All languages, in order of precedence: the first whose file contains a plan wins.
 pub const LANGUAGES: [&dyn PlanLanguage; 2] = [&Tsx, &Markdown];
 
-/// Returns the plan that counts: its language and its text.
+/// Returns the effective plan: its language and its text.
 pub fn find_plan(
     read: impl Fn(&str) -> Option<String>,
 ) -> Option<(&'static dyn PlanLanguage, String)> {

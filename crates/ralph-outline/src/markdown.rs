@@ -1,7 +1,6 @@
 //! `plan.md`: the plan format of the pipeline, with the headings Analysis, Steps and Verification strategy.
 //!
-//! Read line by line, as people write it: headings, list items, code spans and fences. A file with none of the three
-//! headings is a note.
+//! Parsed line by line: headings, list items, code spans and fences. A file with none of the three headings is a note.
 
 use crate::finding::PlanFinding;
 use crate::language::{PlanCheck, PlanLanguage, PlanSurroundings};
@@ -12,7 +11,7 @@ use crate::tree::SourceTree;
 /// The language of `plan.md`.
 pub(crate) struct Markdown;
 
-/// The largest plan that is looked at.
+/// The largest plan that is parsed.
 const LARGEST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +34,12 @@ impl Part {
     }
 }
 
-/// A line of the plan and where it stands.
+/// A line of the plan and its position.
 struct PlanLine<'a> {
     number: usize,
     part: Part,
     is_heading: bool,
-    /// Whether it is inside a fence that is marked as a shell's.
+    /// Whether it is inside a fence marked as shell.
     is_shell: bool,
     is_fenced: bool,
     text: &'a str,
@@ -61,7 +60,7 @@ fn lines(text: &str) -> Vec<PlanLine<'_>> {
         let heading = (!is_fenced).then(|| heading(trimmed)).flatten();
         if let Some((level, title)) = heading {
             let named = Part::of_heading(title);
-            // A heading inside a part, below its own, divides it and does not end it.
+            // A deeper heading inside a part subdivides it; it does not end the part.
             if named != Part::Other || level <= 2 {
                 part = named;
             }
@@ -86,7 +85,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     (1..=6).contains(&level).then_some((level, title))
 }
 
-/// Returns the code spans of a line.
+/// Returns the code spans in a line.
 fn spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).map(str::trim).filter(|span| !span.is_empty())
 }
@@ -114,7 +113,7 @@ impl PlanLanguage for Markdown {
     }
 }
 
-/// Checks that the three parts are there and hold something.
+/// Checks that the three parts exist and are not empty.
 fn parts(lines: &[PlanLine<'_>]) -> Vec<PlanFinding> {
     let mut findings = Vec::new();
     let last = lines.last().map_or(1, |line| line.number);
@@ -151,7 +150,7 @@ fn is_step(line: &PlanLine<'_>) -> bool {
         && line.text[digits..].starts_with(['.', ')'])
 }
 
-/// Collects the files that the steps name, and says which of them are unknown.
+/// Collects the files named in the steps, and reports the unknown ones.
 fn outline(
     lines: &[PlanLine<'_>],
     tree: &dyn SourceTree,
@@ -189,7 +188,7 @@ fn outline(
     outline
 }
 
-/// Whether a code span is a path of a file: no blanks, and a file name with an extension.
+/// Whether a code span looks like a file path: no blanks, and a file name with an extension.
 fn looks_like_file(span: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "/._-@+[]".contains(c);
     let file = span.rsplit('/').next().unwrap_or(span);
@@ -199,7 +198,7 @@ fn looks_like_file(span: &str) -> bool {
     let is_extension = (1..=5).contains(&extension.len())
         && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && extension.bytes().any(|byte| byte.is_ascii_alphabetic());
-    // `foo.bar` without a directory is as often a member as a file.
+    // `foo.bar` without a directory is as likely a member access as a file.
     let is_known = [
         "rs", "toml", "md", "json", "ts", "tsx", "js", "jsx", "css", "html", "py", "go", "sh",
         "yml", "yaml", "txt", "c", "h", "java", "rb",
@@ -222,7 +221,7 @@ fn nearest_file(name: &str, tree: &dyn SourceTree) -> String {
     near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
-/// Checks that every command of the verification can be started.
+/// Checks that every verification command can be started.
 fn commands(
     lines: &[PlanLine<'_>],
     surroundings: &PlanSurroundings<'_>,
@@ -256,7 +255,7 @@ fn commands(
     }
 }
 
-/// Returns the program of a command; `None` for what is prose, a comment, or a shell's own construct.
+/// Returns the program of a command; `None` for prose, comments and shell builtins or syntax.
 fn first_word(command: &str) -> Option<&str> {
     let is_assignment = |word: &&str| {
         word.split_once('=').is_some_and(|(name, _)| {
@@ -270,7 +269,7 @@ fn first_word(command: &str) -> Option<&str> {
     (starts && program.chars().all(plain)).then_some(program)
 }
 
-/// Returns the names of the scripts of `package.json`.
+/// Returns the script names in `package.json`.
 fn manifest_scripts(tree: &dyn SourceTree) -> Vec<String> {
     let manifest = tree.read("package.json").unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&manifest).unwrap_or_default();

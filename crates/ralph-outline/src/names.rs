@@ -1,4 +1,4 @@
-//! Names that mean the same in different spellings: `data-table`, `DataTable`, `dataTable`, `data_table`.
+//! Compares names across spellings: `data-table`, `DataTable`, `dataTable`, `data_table`.
 
 /// Splits a name into lower-case words. A trailing plural `s` is dropped from words of more than three letters.
 pub(crate) fn words(name: &str) -> Vec<String> {
@@ -27,13 +27,13 @@ pub(crate) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a token names something: its words are, or hold, the words of the name.
+/// Whether a token matches a name: its words equal or contain the words of the name.
 pub(crate) fn names(token: &str, name: &[String]) -> bool {
     let token = words(token);
     !name.is_empty() && token.windows(name.len()).any(|part| part == name)
 }
 
-/// Returns the identifiers of a text, with hyphens in them.
+/// Returns the identifiers in a text, including hyphenated ones.
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
         .filter(|token| !token.is_empty())

@@ -1,8 +1,8 @@
-//! What a plan promises, whatever language it is written in.
+//! The content of a plan, independent of its language.
 
 use crate::scope::ScopeMarker;
 
-/// What is to be there when the work is done.
+/// Everything that must exist when the work is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     pub items: Vec<Planned>,
@@ -14,11 +14,11 @@ pub struct Outline {
 pub struct Planned {
     pub kind: PlannedKind,
     pub name: String,
-    /// Where the plan names it, counted from 1.
+    /// The line of the plan that names it, one-based.
     pub line: usize,
-    /// The part that it belongs to.
+    /// The enclosing part.
     pub parent: Option<String>,
-    /// Names that the implementation has to have as props.
+    /// Names that the implementation must have as props.
     pub fields: Vec<String>,
 }
 
@@ -27,14 +27,14 @@ pub enum PlannedKind {
     Theme,
     Screen,
     Section,
-    /// A file that is to be made.
+    /// A file to create.
     NewFile,
-    /// A file that is to be changed.
+    /// A file to change.
     ChangedFile,
 }
 
 impl Planned {
-    /// Returns how people call it.
+    /// Returns the display name.
     pub fn title(&self) -> String {
         let what = match self.kind {
             PlannedKind::Theme => return "the theme".to_owned(),

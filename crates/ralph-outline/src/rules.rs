@@ -1,8 +1,8 @@
-//! What checks compare with: the lists and places that a project configures, and those of the preset `web-app`.
+//! The lists and paths that checks compare against: those of the project's configuration and of the preset `web-app`.
 
 use serde::{Deserialize, Serialize};
 
-/// Where files are, and what they have to hold.
+/// File locations and required content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopRules {
@@ -13,15 +13,15 @@ pub struct LoopRules {
     pub app: String,
     /// The style sheet with the theme.
     pub css: String,
-    /// Packages an application is made of: importing one is content.
+    /// The packages of the application's stack: importing one counts as content.
     pub stack: Vec<String>,
-    /// Phrases that only an untouched scaffold has.
+    /// Phrases that occur only in an untouched scaffold.
     pub scaffold_phrases: Vec<String>,
     /// Missing parts of a plan fail the gate `plan-diff`.
     pub strict: bool,
 }
 
-/// Lists of known values. A check whose list is not there is off, and says so.
+/// Lists of known values. A check whose list is missing is disabled, and reports that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registries {

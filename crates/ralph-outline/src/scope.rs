@@ -1,4 +1,4 @@
-//! Scope markers: what a plan says about how much of a part changes, compared with the snapshot before the task.
+//! Scope markers: a plan's statements on how much of a part changes, compared with the snapshot before the task.
 //!
 //! | marker | compared with the snapshot |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `EXISTING k … PRESERVED` | at least as many items as before, or it fails |
 //! | `NO CHANGES for task-n` | the file as it was, or a warning |
 //!
-//! What cannot be compared, because there is no snapshot or no file, is a warning.
+//! If there is no snapshot or no file to compare with, the result is a warning.
 
 use crate::finding::{PlanFinding, report};
 use crate::names::{base_name, names, words};
@@ -14,7 +14,7 @@ use crate::outline::Outline;
 use crate::tree::{SOURCES, SourceTree, has_extension};
 use crate::tsx::SourceFacts;
 
-/// A marker, and the part of the plan that it stands below.
+/// A marker, and the part of the plan it appears under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeMarker {
     pub kind: MarkerKind,
@@ -37,7 +37,7 @@ impl MarkerKind {
         }
     }
 
-    /// Reads a marker from a line of a comment.
+    /// Parses a marker from a comment line.
     pub(crate) fn read(line: &str) -> Option<MarkerKind> {
         let line = line.trim().trim_start_matches(['*', '/', '-', '<', '!', ' ']);
         let upper = line.to_ascii_uppercase();
@@ -61,21 +61,21 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// What the comparison came to.
+/// The result of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScopeReport {
     pub(crate) passed: bool,
-    /// The findings, a line each.
+    /// The findings, one per line.
     pub(crate) text: String,
 }
 
-/// Compares the markers of a plan with the snapshot before the task; `None` where there is none.
+/// Compares a plan's markers with the snapshot before the task; `None` if there are no markers.
 pub(crate) fn compare(
     outline: &Outline,
     before: Option<&dyn SourceTree>,
     now: &dyn SourceTree,
 ) -> ScopeReport {
-    // What a plan kept from earlier tasks is their history.
+    // Markers of earlier tasks are history.
     let latest = outline.markers.iter().filter_map(|marker| marker.kind.task()).max();
     let is_current =
         |marker: &&ScopeMarker| marker.kind.task().is_none_or(|task| Some(task) == latest);
@@ -131,7 +131,7 @@ fn compare_one(
     }
 }
 
-/// Returns the file that is named after a part of a plan.
+/// Returns the file named after a part of a plan.
 fn file_of(target: &str, tree: &dyn SourceTree) -> Option<String> {
     let wanted = words(target);
     if let Some(path) = tree.paths().iter().find(|path| path.as_str() == target) {
@@ -141,7 +141,7 @@ fn file_of(target: &str, tree: &dyn SourceTree) -> Option<String> {
     tree.paths().iter().filter(is_source).find(|path| names(base_name(path), &wanted)).cloned()
 }
 
-/// Counts the items of a source: the most repeated capitalised tag, or the objects of the longest array literal.
+/// Counts the items in a source: the most repeated capitalised tag, or the objects in the longest array literal.
 fn count_items(text: &str) -> usize {
     let facts = SourceFacts::of(text);
     let mut tags: Vec<&String> =
@@ -151,7 +151,7 @@ fn count_items(text: &str) -> usize {
     repeated.max(most_objects_in_array(&facts.code))
 }
 
-/// Counts the objects directly in each array, and returns the most. Brackets in strings do not count.
+/// Counts the objects directly in each array and returns the maximum. Brackets in strings do not count.
 fn most_objects_in_array(code: &str) -> usize {
     let (mut most, mut open, mut quote) = (0, Vec::<(char, usize)>::new(), None);
     let mut escaped = false;

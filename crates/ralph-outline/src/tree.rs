@@ -1,16 +1,16 @@
 //! The files of one commit, as checks see them.
 
-/// The regular files of a tree. Names that are not text and links are left out by whoever provides it.
+/// The regular files of a tree. The provider leaves out symlinks and names that are not UTF-8.
 pub trait SourceTree {
     /// Returns all paths, sorted.
     fn paths(&self) -> &[String];
 
-    /// Returns a file as text, or `None` where there is no such file. Bytes that are not UTF-8 are replaced; a file that is
-    /// too large is empty.
+    /// Returns a file as text, or `None` if it does not exist. Invalid UTF-8 is replaced; a file that is too large
+    /// reads as empty.
     fn read(&self, path: &str) -> Option<String>;
 }
 
-/// Whether a path is below a directory; everything is below an empty one.
+/// Whether a path is below a directory; every path is below the empty one.
 pub(crate) fn is_below(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');
     root.is_empty() || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'))
@@ -22,10 +22,10 @@ pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
     file.rsplit_once('.').is_some_and(|(_, found)| extensions.contains(&found))
 }
 
-/// The extensions of sources that components are written in.
+/// The extensions of sources that can contain components.
 pub(crate) const SOURCES: [&str; 4] = ["tsx", "jsx", "ts", "js"];
 
-/// A tree in memory: for tests, and for texts that are at hand.
+/// A tree in memory, for tests and for texts that are already loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     paths: Vec<String>,

@@ -38,7 +38,7 @@ fn check(text: &str) -> PlanCheck {
     check_with(text, &LoopRules::web_app())
 }
 
-/// The findings as they are shown.
+/// The findings as displayed.
 fn findings(text: &str) -> Vec<String> {
     check(text).findings.iter().map(ToString::to_string).collect()
 }
@@ -67,7 +67,7 @@ fn a_sound_plan_has_no_findings_and_says_what_it_promises() {
     assert_eq!(checked.outline.markers, [marker]);
 }
 
-/// Every check, by a plan that differs from the sound one in one place.
+/// Tests every check with a plan that differs from the valid one in one place.
 #[test]
 fn every_check_finds_what_it_is_for_on_its_line() {
     for (old, new, expected) in [
@@ -168,7 +168,7 @@ fn what_is_no_plan_stops_with_the_reason_and_its_line() {
     assert_eq!(findings("export default <App />").len(), 2);
 }
 
-/// Defect D8.10: lines count from the top of the file, imports and all, and one unclosed tag is one too many.
+/// Defect D8.10: lines count from the top of the file, including imports, and one unclosed tag gives one error.
 #[test]
 fn lines_of_syntax_errors_are_those_of_the_file() {
     let text = "import a from 'a';\nimport b from 'b';\n\nexport default (\n  <App>\n    <Screen name=>\n  </App>\n);\n";
@@ -233,7 +233,7 @@ proptest! {
         holds(&text)?;
     }
 
-    /// Pieces of plans in any order come further into the parser than noise does.
+    /// Fragments of plans in any order get further into the parser than noise.
     #[test]
     fn any_pieces_end_in_findings_with_a_line(pieces in prop::collection::vec(piece(), 0..60)) {
         holds(&pieces.concat())?;

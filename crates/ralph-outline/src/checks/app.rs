@@ -1,14 +1,14 @@
-//! `app-exists` and `app-has-content`: the application's root component is there, and is not the scaffold's.
+//! `app-exists` and `app-has-content`: the application's root component exists and is not the scaffold's.
 
 use crate::tree::{SOURCES, has_extension, is_below};
 use crate::tsx::SourceFacts;
 
 use super::{CheckInput, CheckResult};
 
-/// An application of at most this many characters is not begun yet.
+/// An application of at most this many characters counts as not started.
 const BEGUN: usize = 200;
 
-/// More capitalised tags than these are content.
+/// More capitalised tags than this count as content.
 const TAGS: usize = 3;
 
 pub(super) fn exists(input: &CheckInput<'_>) -> CheckResult {
@@ -38,7 +38,7 @@ pub(super) fn has_content(input: &CheckInput<'_>) -> CheckResult {
                 .any(|part| module.split('/').any(|name| name == *part))
     });
     let tags = facts.tags.iter().filter(|tag| tag.starts_with(char::is_uppercase)).count();
-    // An import that nothing uses is no content.
+    // Unused imports are not content.
     if (imports_part && tags > 0) || tags > TAGS {
         return CheckResult::passed("");
     }
@@ -47,15 +47,15 @@ pub(super) fn has_content(input: &CheckInput<'_>) -> CheckResult {
     ))
 }
 
-/// Whether a component, or any other code of the application, was changed since the task began. Styles are none.
+/// Whether a component or other application code changed since the task began. Style sheets do not count.
 pub fn changes_components(input: &CheckInput<'_>) -> bool {
     let is_code =
         |path: &String| is_below(path, &input.rules.source) && has_extension(path, &SOURCES);
     input.changed.iter().any(is_code)
 }
 
-/// Whether gates that fail say nothing yet, because the application is not begun: its root component is not there, is next to
-/// empty, or is the scaffold's and no source was changed.
+/// Whether failing gates can be ignored because the application is not started: its root component is missing, nearly
+/// empty, or still the scaffold's with no source changed.
 pub fn is_before_work(input: &CheckInput<'_>) -> bool {
     let CheckInput { rules, tree, changed, .. } = *input;
     let Some(text) = tree.read(&rules.app) else { return true };

@@ -1,7 +1,7 @@
-//! `no-hardcoded-colors`: colours come from the theme and not from a source file.
+//! `no-hardcoded-colors`: colours must come from the theme, not from a source file.
 //!
-//! Found are utility classes of a palette with a shade, colour functions, and hex colours in value position. A colour that
-//! is made of a theme variable is none of them, and neither is anything in a comment.
+//! Detects palette utility classes with a shade, colour functions, and hex colours in value position. Colours built
+//! from a theme variable and anything in a comment are ignored.
 
 use crate::tree::{has_extension, is_below};
 use crate::tsx::SourceFacts;
@@ -16,7 +16,7 @@ const PALETTE: [&str; 22] = [
 
 const FUNCTIONS: [&str; 6] = ["rgb(", "rgba(", "hsl(", "hsla(", "oklch(", "oklab("];
 
-/// How many places are listed.
+/// The maximum number of occurrences to list.
 const MOST: usize = 20;
 
 pub(super) fn none_hardcoded(input: &CheckInput<'_>) -> CheckResult {
@@ -39,7 +39,7 @@ pub(super) fn none_hardcoded(input: &CheckInput<'_>) -> CheckResult {
     CheckResult::of(&problems)
 }
 
-/// Returns the hard-coded colours of a line.
+/// Returns the hard-coded colours in a line.
 fn colors(line: &str) -> Vec<&str> {
     let classes = line.split(|c: char| c.is_whitespace() || "\"'`{}()[],;".contains(c));
     let mut found: Vec<&str> = classes.filter(|token| is_palette_class(token)).collect();
@@ -60,7 +60,7 @@ fn is_palette_class(token: &str) -> bool {
     is_shade && !utility.is_empty() && PALETTE.contains(&color)
 }
 
-/// Returns calls of a colour function whose first argument is no theme variable.
+/// Returns calls of a colour function whose first argument is not a theme variable.
 fn calls<'l>(line: &'l str, function: &str) -> Vec<&'l str> {
     let found = line.match_indices(function).filter(|(at, _)| {
         let before = line[..*at].chars().next_back();
@@ -77,7 +77,7 @@ fn calls<'l>(line: &'l str, function: &str) -> Vec<&'l str> {
         .collect()
 }
 
-/// Returns hex colours that are values: not the target of a link, and not a part of a longer word.
+/// Returns hex colours used as values: not link targets, and not parts of longer words.
 fn hex_colors(line: &str) -> Vec<&str> {
     let found = line.match_indices('#').filter_map(|(at, _)| {
         let digits = line[at + 1..].bytes().take_while(u8::is_ascii_hexdigit).count();

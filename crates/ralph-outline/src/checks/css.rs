@@ -39,7 +39,7 @@ pub(super) fn no_tailwind_directives(input: &CheckInput<'_>) -> CheckResult {
     CheckResult::of(&problems)
 }
 
-/// Whether a custom property is declared: its whole name, a colon, and something after it.
+/// Whether a custom property is declared: its whole name, a colon, and a value.
 fn declares(css: &str, variable: &str) -> bool {
     css.match_indices(variable).any(|(at, _)| {
         let before = css[..at].chars().next_back();
@@ -57,7 +57,7 @@ fn has_class(css: &str, class: &str) -> bool {
     })
 }
 
-/// Replaces comments by blanks, so that lines stay where they are.
+/// Replaces comments with blanks, which preserves line numbers.
 fn without_comments(css: &str) -> String {
     let mut text = String::with_capacity(css.len());
     let mut rest = css;

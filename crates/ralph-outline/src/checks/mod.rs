@@ -1,4 +1,4 @@
-//! The loop's built-in gates, as functions of a tree and of what the mailbox claims.
+//! The loop's built-in gates, as functions of a tree and of the mailbox's claims.
 
 mod app;
 mod colors;
@@ -14,10 +14,10 @@ use crate::tree::SourceTree;
 
 pub use app::{changes_components, is_before_work};
 
-/// How long a summary is at least, in characters.
+/// The minimum length of a summary, in characters.
 const SUMMARY: usize = 20;
 
-/// What built-in gates look at.
+/// The input of built-in gates.
 #[derive(Clone, Copy)]
 pub struct CheckInput<'a> {
     pub rules: &'a LoopRules,
@@ -25,21 +25,21 @@ pub struct CheckInput<'a> {
     pub tree: &'a dyn SourceTree,
     /// The tree when the task began.
     pub before: Option<&'a dyn SourceTree>,
-    /// The paths that differ between the two, and of these the ones that are new.
+    /// The paths that differ between the two trees, and the subset that is new.
     pub changed: &'a [String],
     pub added: &'a [String],
-    /// The changed paths that hold no work: they differ in white space alone, or are new and blank.
+    /// Changed paths that contain no work: they differ only in white space, or are new and blank.
     pub idle: &'a [String],
-    /// What the validated plan promises, if there is one.
+    /// The outline of the validated plan, if there is one.
     pub outline: Option<&'a Outline>,
     pub summary: Option<&'a str>,
 }
 
-/// What a built-in gate says.
+/// The result of a built-in gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResult {
     pub passed: bool,
-    /// What is wrong, or worth knowing; empty where there is nothing to say.
+    /// The problem or a note; empty if there is nothing to report.
     pub text: String,
 }
 
@@ -83,7 +83,7 @@ pub fn run(check: BuiltIn, input: &CheckInput<'_>) -> CheckResult {
     }
 }
 
-/// Compares the plan with the tree; `None` where there is no plan.
+/// Compares the plan with the tree; `None` without a plan.
 pub fn plan_diff(input: &CheckInput<'_>) -> Option<PlanDiff> {
     let CheckInput { rules, tree, changed, added, idle, outline, .. } = *input;
     let worked = |path: &&String| !idle.contains(path);

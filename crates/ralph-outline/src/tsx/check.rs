@@ -7,7 +7,7 @@ use crate::rules::Registries;
 
 use super::parse::{Element, Prop};
 
-/// How many different recipes a plan should have at least.
+/// The minimum number of different recipes that a plan should use.
 const DIVERSE: usize = 3;
 
 /// Runs all checks.
@@ -20,7 +20,7 @@ pub(super) fn check(app: &Element, registries: &Registries) -> Vec<PlanFinding> 
     findings
 }
 
-/// Returns the recipe of a section: its own, or the first that it uses.
+/// Returns the recipe of a section: its own, or the first one it uses.
 pub(super) fn gumdrop_of(section: &Element) -> Option<&str> {
     section.value("gumdrop").or_else(|| {
         let used = section.all().into_iter().skip(1).find(|inside| inside.name == "Gumdrop");
@@ -172,13 +172,13 @@ fn data(app: &Element, all: &[&Element], registries: &Registries, findings: &mut
     }
 }
 
-/// Lower-case, without one trailing `s`.
+/// Lower-cases a name and drops one trailing `s`.
 fn singular(name: &str) -> String {
     let name = name.to_lowercase();
     name.strip_suffix('s').unwrap_or(&name).to_owned()
 }
 
-/// Returns a failure where a value that is written out is not among the known ones.
+/// Returns a failure if a literal value is not among the known ones.
 fn unknown(id: &'static str, what: &str, prop: &Prop, known: &[&str]) -> Option<PlanFinding> {
     let value = prop.value.as_deref()?;
     if known.contains(&value) {
@@ -193,7 +193,7 @@ fn unknown(id: &'static str, what: &str, prop: &Prop, known: &[&str]) -> Option<
     Some(PlanFinding::fail(id, prop.line, format!("there is no {what} `{shown}`{hint}")))
 }
 
-/// Returns the three nearest known values, if they are near enough to be meant.
+/// Returns up to three known values that are close enough to be what was meant.
 fn suggestions(value: &str, known: &[&str]) -> Vec<String> {
     let length = value.chars().count();
     let furthest = (length * 3 / 5).max(4);

@@ -58,7 +58,7 @@ impl PlanLanguage for Tsx {
     }
 }
 
-/// Returns what a plan promises.
+/// Returns the outline of a plan.
 fn outline(app: &Element, parsed: &Parsed) -> Outline {
     let mut items = Vec::new();
     if let Some(theme) = app.all().into_iter().find(|element| element.name == "Theme") {
@@ -120,10 +120,10 @@ fn markers(app: &Element, parsed: &Parsed) -> Vec<ScopeMarker> {
         .collect()
 }
 
-/// What a source file says, as far as checks look at it.
+/// What checks need to know about a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
-    /// The text without its comments.
+    /// The text without comments.
     pub(crate) code: String,
     /// The names of all elements, in order.
     pub(crate) tags: Vec<String>,
@@ -133,7 +133,7 @@ pub(crate) struct SourceFacts {
 }
 
 impl SourceFacts {
-    /// Reads a source. What cannot be parsed is taken as plain text.
+    /// Parses a source. Text that cannot be parsed is treated as plain text.
     pub(crate) fn of(text: &str) -> SourceFacts {
         let Ok(parsed) = parse(text) else {
             return SourceFacts { code: text.to_owned(), ..SourceFacts::default() };
@@ -150,13 +150,13 @@ impl SourceFacts {
         }
     }
 
-    /// Whether a token of the code is a name, in any spelling.
+    /// Whether any token of the code matches a name, in any spelling.
     pub(crate) fn mentions(&self, words: &[String]) -> bool {
         tokens(&self.code).any(|token| crate::names::names(token, words))
     }
 }
 
-/// Replaces comments by blanks, so that lines stay where they are.
+/// Replaces comments with blanks, which preserves line numbers.
 fn without_comments(text: &str, parsed: &Parsed) -> String {
     let mut code = String::with_capacity(text.len());
     let mut from = 0;

@@ -1,7 +1,7 @@
-//! From the text of a `.tsx` file to its elements, safely for any text.
+//! Parses the text of a `.tsx` file into elements, safely for any input.
 //!
-//! The parser recurses, and some inputs take it time that grows faster than their length. So size and nesting are bounded
-//! before it sees a text, it runs on a thread with a stack that the bounds cannot fill, and the wait for it is bounded.
+//! The parser recurses, and its time is superlinear for some inputs. So size and nesting are bounded before parsing,
+//! the parser runs on a thread whose stack is large enough for these bounds, and waiting for it has a timeout.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -16,16 +16,16 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
 use oxc_span::{GetSpan, SourceType, Span};
 
-/// The largest text that is parsed, and how deep brackets and elements may be nested in it.
+/// The largest text that is parsed, and the maximum nesting of brackets and elements.
 const LARGEST: usize = 128 << 10;
 const DEEPEST: usize = 64;
 
-/// Each byte of the largest text may cost a level of recursion, which takes less than 2 KiB.
+/// Each byte of the largest text may cost one level of recursion, which takes less than 2 KiB.
 const STACK: usize = 256 << 20;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An element with what the checks look at.
+/// An element, reduced to what the checks need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -38,7 +38,7 @@ pub(crate) struct Element {
 pub(crate) struct Prop {
     pub(crate) name: String,
     pub(crate) line: usize,
-    /// Its value, where that is written out: a string, a number, `true`.
+    /// Its value, if that is a literal: a string, a number, `true`.
     pub(crate) value: Option<String>,
 }
 
@@ -46,31 +46,31 @@ pub(crate) struct Prop {
 pub(crate) struct Comment {
     pub(crate) line: usize,
     pub(crate) text: String,
-    /// Where it is in the text, in bytes.
+    /// Byte offset in the text.
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    /// The line of the default export, and the elements in it.
+    /// The line of the default export, and its elements.
     pub(crate) default_export: Option<(usize, Vec<Element>)>,
-    /// The elements of the whole file, those of the default export included.
+    /// The elements of the whole file, including those of the default export.
     pub(crate) elements: Vec<Element>,
     pub(crate) comments: Vec<Comment>,
-    /// The modules that it imports from.
+    /// The modules it imports from.
     pub(crate) imports: Vec<String>,
 }
 
-/// Why a text has no elements.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxProblem {
     pub(crate) line: usize,
     pub(crate) message: String,
 }
 
-/// Parses a text, or says everything that is wrong with its syntax.
+/// Parses a text, or returns all syntax errors.
 pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<SyntaxProblem>> {
     let lines = Lines::of(text);
     if let Some((at, message)) = unfit(text) {
@@ -80,7 +80,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<SyntaxProblem>> {
     let (send, receive) = mpsc::channel();
     let owned = text.to_owned();
     let work = move || {
-        // The receiver is gone if it took too long.
+        // The receiver is gone after a timeout.
         let _ = send.send(parse_here(&owned, &lines));
     };
     let Ok(_) = thread::Builder::new().stack_size(STACK).spawn(work) else {
@@ -93,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<SyntaxProblem>> {
     }
 }
 
-/// Returns where a text goes beyond what is parsed, and how.
+/// Returns where and how a text exceeds the bounds for parsing.
 fn unfit(text: &str) -> Option<(usize, String)> {
     if text.len() > LARGEST {
         let message = format!("it is larger than {} KiB", LARGEST >> 10);
@@ -153,7 +153,7 @@ fn parse_here(text: &str, lines: &Lines) -> Result<Parsed, Vec<SyntaxProblem>> {
     Ok(parsed)
 }
 
-/// Where lines begin.
+/// The start offsets of lines.
 #[derive(Clone)]
 struct Lines {
     starts: Vec<usize>,
@@ -165,7 +165,7 @@ impl Lines {
         Lines { starts: after.map(|(at, _)| at + 1).collect() }
     }
 
-    /// Returns the line that a byte is on, from 1.
+    /// Returns the one-based line of a byte offset.
     fn line(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) + 1
     }
@@ -272,7 +272,7 @@ fn element_name(name: &JSXElementName<'_>) -> String {
 }
 
 fn member_name(member: &JSXMemberExpression<'_>) -> String {
-    // `a.b.c` can be as long as a text: joined from the end, without recursion.
+    // `a.b.c` can be as long as the text: join from the end, without recursion.
     let mut parts = vec![member.property.name.to_string()];
     let mut object = &member.object;
     loop {
@@ -296,7 +296,7 @@ fn member_name(member: &JSXMemberExpression<'_>) -> String {
 }
 
 impl Element {
-    /// Returns the value of a prop that is written out.
+    /// Returns the value of a prop, if it is a literal.
     pub(crate) fn value(&self, prop: &str) -> Option<&str> {
         self.prop(prop)?.value.as_deref()
     }
@@ -305,7 +305,7 @@ impl Element {
         self.props.iter().find(|prop| prop.name == name)
     }
 
-    /// Returns the element and everything in it, in the order of the text.
+    /// Returns the element and all its descendants, in source order.
     pub(crate) fn all(&self) -> Vec<&Element> {
         let mut found = Vec::new();
         let mut open = vec![self];
