@@ -255,7 +255,7 @@ fn commands(
     }
 }
 
-/// Returns the program of a command; `None` for prose, comments and shell builtins or syntax.
+/// Returns the program of a command; `None` for prose, comments and shell syntax.
 fn first_word(command: &str) -> Option<&str> {
     let is_assignment = |word: &&str| {
         word.split_once('=').is_some_and(|(name, _)| {

@@ -69,7 +69,7 @@ pub(crate) struct ScopeReport {
     pub(crate) text: String,
 }
 
-/// Compares a plan's markers with the snapshot before the task; `None` if there are no markers.
+/// Compares a plan's markers with the snapshot before the task; `before` is `None` without one.
 pub(crate) fn compare(
     outline: &Outline,
     before: Option<&dyn SourceTree>,
