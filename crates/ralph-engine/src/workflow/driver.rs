@@ -159,8 +159,8 @@ pub(crate) trait Workflow<'s> {
     /// Nothing follows from a run: it hit trouble, its usage limit, or was interrupted.
     fn discard(&mut self, result: &RunResult, void: Void) -> Result<(), WorkflowError>;
 
-    /// Returns what tells one state of the work from another, where failed runs that leave the same are bounded by that alone.
-    fn work_left(&self) -> Option<String> {
+    /// Returns what tells one state of the work on an item from another, where claims that leave the same are bounded by that.
+    fn work_left(&self, _item: &str) -> Option<String> {
         None
     }
 
@@ -521,7 +521,7 @@ fn conclude<'s, W: Workflow<'s>>(
             let turn = workflow.conclude(result)?;
             if matches!(turn, Turn::Failed)
                 && result.role.writes_workspace()
-                && let Some(left) = workflow.work_left()
+                && let Some(left) = workflow.work_left(&result.item)
             {
                 let state = &workflow.session().context.state;
                 equal_claims::count(state, &result.item, &result.run, &left)?;

@@ -19,7 +19,7 @@ mod task_store;
 use std::sync::Arc;
 
 use camino::Utf8Path;
-use ralph_model::build::TaskState;
+use ralph_model::build::{TaskInPlan, TaskState};
 use ralph_model::checks::allow_lines;
 use ralph_model::journal::{
     BuildResult, BuildStart, IterationResult, IterationStart, JournalEvent, StepResult,
@@ -495,8 +495,13 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         Ok(turn)
     }
 
-    fn work_left(&self) -> Option<String> {
-        self.project.repositories.print().ok()
+    /// Runs that never claimed anything are the rounds of a loop ([`Build::loops`]).
+    fn work_left(&self, task: &str) -> Option<String> {
+        let is_rejected = match self.markers(task).ok()?.in_plan {
+            TaskInPlan::Pending { rejections, .. } => !rejections.is_empty(),
+            TaskInPlan::NotPending => false,
+        };
+        self.project.repositories.print().ok().filter(|_| is_rejected)
     }
 
     fn has_lost_work(&mut self, result: &RunResult) -> Result<bool, WorkflowError> {

@@ -328,7 +328,7 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
         self.end_step(StepResult::Trouble, None)
     }
 
-    fn work_left(&self) -> Option<String> {
+    fn work_left(&self, _: &str) -> Option<String> {
         self.project.repositories.print().ok()
     }
 
