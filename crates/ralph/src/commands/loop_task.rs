@@ -78,10 +78,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
         return roll_back(&setup, &mut phased);
     }
     let last = known.clone();
-    // A Ralph that was killed behind its last write has told nobody that the task is done.
-    let is_done =
-        |record: &LoopRecord| args.resume && matches!(record.standing, LoopStanding::Done { .. });
-    let unfinished = known.filter(|record| is_untold || !record.is_over() || is_done(record));
+    let unfinished = known.filter(|record| is_untold || !record.is_over());
     match (text, unfinished) {
         (None, None) => return Err(nothing_to_do(last.as_ref())),
         (None, Some(_)) => {
@@ -96,7 +93,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     }
     let ended = phased.run().map_err(failed)?;
     let record = phased.current().map_err(failed)?;
-    report(&setup, &ended, record.as_ref())
+    let exit = report(&setup, &ended, record.as_ref())?;
+    if let (Ended::By(PhasedEnd::Done { .. }), Some(record)) = (&ended, &record) {
+        phased.note_told(record.task.number).map_err(failed)?;
+    }
+    Ok(exit)
 }
 
 /// Returns where the task is worked on: one that is unfinished, or is to be taken back, where it began.

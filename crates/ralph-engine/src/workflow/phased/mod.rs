@@ -38,7 +38,7 @@ use crate::mailbox::exchange::Direction;
 use crate::mailbox::{Mailbox, MailboxState, inspect};
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
-use crate::state::State;
+use crate::state::{Entry, State};
 use crate::workflow::review::{MeasuredWork, REVIEW};
 
 /// The name of the workflow in the results of its runs.
@@ -115,6 +115,9 @@ fn item_of(task: u32) -> String {
     format!("loop-{task}")
 }
 
+/// The number of the last task that a command ended with as done.
+const TOLD: Entry<u32> = Entry::new("loop-told", "the end of the last task is told again");
+
 impl<'r, 's> Phased<'r, 's> {
     /// Opens the loop, unless its mailbox belongs to another tool.
     pub fn open(
@@ -163,11 +166,18 @@ impl<'r, 's> Phased<'r, 's> {
         self.record()
     }
 
-    /// Completes what a crash cut short, and tells whether that was the end of an accepted task: nobody was told of it.
+    /// Completes what a crash cut short, and tells whether the task is done and no command has ended with that: one that was
+    /// killed behind its last write has told nobody.
     pub fn completes_acceptance(&mut self) -> Result<bool, WorkflowError> {
-        let found = self.record()?;
-        self.heal()?;
-        Ok(found.is_some_and(|record| matches!(record.standing, LoopStanding::Accepted { .. })))
+        let Some(record) = self.current()? else { return Ok(false) };
+        let told = TOLD.load(&self.session.context.state, store::KEY)?;
+        let is_done = matches!(record.standing, LoopStanding::Done { .. });
+        Ok(is_done && told != Some(record.task.number))
+    }
+
+    /// Notes that the person was told that a task is done.
+    pub fn note_told(&mut self, task: u32) -> Result<(), WorkflowError> {
+        Ok(TOLD.save(&self.session.context.state, store::KEY, &task)?)
     }
 
     /// Begins a task. One that is unfinished is given up.
