@@ -56,6 +56,8 @@ pub struct Exec<'r, 's> {
     person: &'r mut dyn AskPerson,
     options: ExecOptions,
     store: GoalStore,
+    /// An answer was written to the transcript that is not committed yet.
+    has_asked: bool,
 }
 
 impl<'r, 's> Exec<'r, 's> {
@@ -66,11 +68,21 @@ impl<'r, 's> Exec<'r, 's> {
         options: ExecOptions,
     ) -> Exec<'r, 's> {
         let store = GoalStore::new(session.context.home_path());
-        Exec { session, project, person, options, store }
+        Exec { session, project, person, options, store, has_asked: false }
     }
 
     /// Goes from step to step until it ends, or the person consents to a run.
     pub fn advance(&mut self, start: Start) -> Result<ExecOutcome, WorkflowError> {
+        let outcome = self.take_steps(start)?;
+        if std::mem::take(&mut self.has_asked) {
+            // Between two commands everything is committed.
+            let files = [self.store.transcript_path()];
+            self.project.committer.commit_files(&files, "ralph: what you decided")?;
+        }
+        Ok(outcome)
+    }
+
+    fn take_steps(&mut self, start: Start) -> Result<ExecOutcome, WorkflowError> {
         let mut interview = Interview::open(self.session, self.project, self.person, start)?;
         let ended = interview.hold()?;
         let state = interview.into_state();
@@ -170,6 +182,7 @@ impl<'r, 's> Exec<'r, 's> {
         let answer = if granted { "yes" } else { "no" };
         let entry = decision(self.session.context.clock.now(), question, reasons, answer);
         self.store.append_transcript(&entry)?;
+        self.has_asked = true;
         let (step_name, reasons) = (step.name().to_owned(), reasons.to_vec());
         let answer = answer.to_owned();
         self.session.record(ConsentAsked { step: step_name, reasons, answer })?;

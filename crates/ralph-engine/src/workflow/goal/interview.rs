@@ -3,14 +3,14 @@
 //! The machine is `ralph_model::goal`; this file asks the person and runs the interviewer. Every answer is on disk
 //! before the next question, so an interview that was killed goes on at the question that was open.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::goal::{
     ExistingPrd, GoalBeginning, GoalEnd, GoalFact, GoalStage, GoalState, GoalStep, GoalWrite,
     OpenQuestion, settle,
 };
 use ralph_model::journal::{ConsentAsked, InterviewTurn, Note, PrdApproved};
-use ralph_model::prd::Prd;
+use ralph_model::prd::{PRD_FILE, Prd};
 use ralph_model::prompt::InterviewPrompt;
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
@@ -19,11 +19,13 @@ use super::store::GoalStore;
 use super::{from_root, violation};
 use crate::ask::{AskPerson, ConsentStep, Inquiry, MissingReply, NoReply};
 use crate::detect::checks::detect_checks;
+use crate::files::read_optional;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::{AgentTask, Session, TaskContract};
 use crate::workflow::driver::{
     Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
+use crate::workflow::home_committer::CommittedFile;
 use crate::workflow::project::{Project, work_root};
 use crate::workflow::{WorkflowError, unfinished};
 
@@ -112,12 +114,19 @@ impl<'r, 's> Interview<'r, 's> {
         let ended = drive(self);
         self.project.leave_reading(self.session, WORKFLOW)?;
         let ended = ended?;
-        if ended == Ended::By(InterviewEnd::Approved) {
+        if ended == Ended::By(InterviewEnd::Approved) && !self.is_prd_committed()? {
             self.project.committer.prepare()?;
             let message = format!("ralph: a PRD for the goal \"{}\"", one_line(&self.state.goal));
             self.project.commit_home(self.session, &message, None)?;
         }
         Ok(ended)
+    }
+
+    /// Tells whether the PRD was committed before, by a command that had it approved and got no further.
+    fn is_prd_committed(&self) -> Result<bool, WorkflowError> {
+        let found = self.project.committer.file_at_head(Utf8Path::new(PRD_FILE))?;
+        let now = read_optional(&self.store.prd_path())?;
+        Ok(matches!(found, CommittedFile::Committed(found) if found.is_some() && found == now))
     }
 
     /// Returns what is known at the end.

@@ -54,7 +54,7 @@ impl GoalStore {
         self.home.join(STATE_FILE)
     }
 
-    fn transcript_path(&self) -> Utf8PathBuf {
+    pub(super) fn transcript_path(&self) -> Utf8PathBuf {
         self.home.join(TRANSCRIPT_FILE)
     }
 

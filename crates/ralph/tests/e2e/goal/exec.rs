@@ -65,6 +65,23 @@ fn each_step_is_asked_about_and_no_prints_what_to_do_next() {
     assert_eq!(consents(&desk), expected);
 }
 
+/// Started again after the PRD was approved, it goes on with the questions, and leaves a clean tree each time.
+#[test]
+fn the_prd_is_committed_once_and_each_decision_with_the_command_that_asked() {
+    let desk = desk(&uncertain(), None);
+    desk.typed(0, &["exec", GOAL], "\ny\nn\nn\n");
+    for _ in 0..2 {
+        assert_eq!(desk.git(&["status", "--porcelain"]), "");
+        desk.typed(0, &["exec", "--resume"], "n\nn\n");
+    }
+    assert_eq!(desk.git(&["status", "--porcelain"]), "");
+    let subjects = desk.git(&["log", "--format=%s"]);
+    let count = |beginning: &str| subjects.lines().filter(|one| one.starts_with(beginning)).count();
+    assert_eq!(count("ralph: a PRD for the goal"), 1, "{subjects}");
+    assert_eq!(count("ralph: what you decided"), 3, "{subjects}");
+    assert_eq!(desk.roles(), ["interviewer"]);
+}
+
 #[test]
 fn a_prd_that_is_not_approved_stops_it() {
     let desk = desk(&uncertain(), None);
@@ -133,7 +150,7 @@ fn understanding_right_after_planning_changes_the_map_alone() {
     let changed = desk.git(&["status", "--porcelain"]);
     let mut changed: Vec<&str> = changed.lines().map(|line| line[2..].trim()).collect();
     changed.sort_unstable();
-    assert_eq!(changed, ["dirty.txt", "ralph/codebase_map.md", "ralph/plan_transcript.md"]);
+    assert_eq!(changed, ["dirty.txt", "ralph/codebase_map.md"]);
 }
 
 /// Every combination of flags and of what a person types: a run starts if, and only if, somebody said yes to it.
