@@ -131,3 +131,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_string_ends_at_the_same_byte_however_many_are_looked_at_at_once() {
+    let one_by_one = |bytes: &[u8]| {
+        let end = bytes.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+        end.unwrap_or(bytes.len())
+    };
+    for around in [b' ', b'a', 0x7f, 0x80, 0xff] {
+        for (length, at) in (1..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
+            for byte in 0..=u8::MAX {
+                let mut bytes = vec![around; length];
+                bytes[at] = byte;
+                assert_eq!(plain(&bytes), one_by_one(&bytes), "{bytes:?}");
+                // What stands behind an end may look like one.
+                bytes.extend([b'!', b'#', b'[', 0x1f, 0x20, b'"', b'\\', 0xa2]);
+                assert_eq!(plain(&bytes), one_by_one(&bytes), "{bytes:?}");
+            }
+        }
+    }
+}
