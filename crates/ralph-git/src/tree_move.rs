@@ -92,7 +92,10 @@ impl TreeMove<'_> {
         let gone = wanted.iter().filter(|(path, wanted)| wanted.is_none() && index.has(path));
         let mut gone: Vec<&[u8]> = gone.map(|(path, _)| path_bytes(path)).collect();
         gone.sort_unstable();
-        self.change_index(&IndexChange { edits: &edits, gone: &gone, watched: &[] })
+        let is_new = |(path, wanted): &(&PathBuf, &Wanted)| wanted.is_some() && !index.has(path);
+        let count = |count: usize| i32::try_from(count).unwrap_or(0);
+        let expected = count(wanted.iter().filter(is_new).count()) - count(gone.len());
+        self.change_index(&IndexChange { edits: &edits, gone: &gone, watched: &[], expected })
     }
 
     /// Returns what is to be at each path that is touched.

@@ -133,6 +133,11 @@ impl<'a> Copying<'a> {
 
     /// Copies the next bytes, so many.
     pub(super) fn pass(&mut self, count: usize) -> Result<(), Unfit> {
+        if count <= self.end - self.position {
+            self.position += count;
+            self.passed += count as u64;
+            return Ok(());
+        }
         let mut left = count;
         while left > 0 {
             let step = left.min(CHUNK);

@@ -81,6 +81,8 @@ pub(in super::super) struct IndexChange<'a> {
     /// An entry at one of these paths makes the index unfit: it would have a say about the edits (attributes that are not
     /// in the work tree).
     pub(in super::super) watched: &'a [Vec<u8>],
+    /// How many entries more there will be, as far as the caller knows: another number costs a second pass.
+    pub(in super::super) expected: i32,
 }
 
 /// Writes an index with entries replaced, inserted or left out. `old` is the index and what is known of its file, if there
@@ -94,8 +96,8 @@ pub(in super::super) fn patch(
     let Some((old, metadata)) = old else {
         return Ok(first_index(kind, change.edits, to)?);
     };
-    // How many entries there will be stands at the beginning: mostly as many as there are, else all is written again.
-    let mut more = 0;
+    // How many entries there will be stands at the beginning: where that is not as expected, all is written again.
+    let mut more = change.expected;
     loop {
         let (patched, found) = copy_patched(old, metadata, kind, change, to, more)?;
         if found == more {
@@ -133,7 +135,7 @@ fn copy_patched(
     to: &File,
     more: i32,
 ) -> Result<(Patched, i32), NotPatched> {
-    let IndexChange { edits, gone, watched } = change;
+    let IndexChange { edits, gone, watched, .. } = change;
     // Whole seconds: not every git looks at what is below.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
     let written = metadata.mtime() as u32;
@@ -285,24 +287,25 @@ impl<'a> Index<'a> {
         let is_extended = self.version > 2 && flags & EXTENDED != 0;
         let name = flags_at + if is_extended { 4 } else { 2 };
         let extended = if is_extended { short(self.copy.ahead(name)?, flags_at + 2) } else { 0 };
-        let len = if self.version == 4 {
+        let (bytes, len) = if self.version == 4 {
             let (strip, used) = self.variable_number(name)?;
             let end = self.copy.nul_after(name + used)?;
             let keep = self.name.len().checked_sub(strip).ok_or(TORN)?;
             self.name.truncate(keep);
-            self.name.extend_from_slice(&self.copy.ahead(end)?[name + used..]);
-            end + 1
+            let bytes = self.copy.ahead(end + 1)?;
+            self.name.extend_from_slice(&bytes[name + used..end]);
+            (bytes, end + 1)
         } else {
             let name_len = match flags & NAME {
                 NAME => self.copy.nul_after(name)? - name,
                 len => usize::from(len),
             };
             let len = (name + name_len + 8) & !7;
+            let bytes = self.copy.ahead(len)?;
             self.name.clear();
-            self.name.extend_from_slice(&self.copy.ahead(len)?[name..name + name_len]);
-            len
+            self.name.extend_from_slice(&bytes[name..name + name_len]);
+            (bytes, len)
         };
-        let bytes = self.copy.ahead(len)?;
         Ok(Entry {
             len,
             name,

@@ -236,7 +236,9 @@ impl Bench<'_> {
             edits.push(IndexEdit { path, id, executable, file: Some(&file.metadata) });
         }
         let path = self.place().git_dir.join("index").into_std_path_buf();
-        let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched)
+        // What HEAD does not have is rarely staged yet.
+        let expected = at_head.iter().filter(|id| id.is_none()).count();
+        let index = NewIndex::prepare(lock, path, self.kind, &edits, &watched, expected)
             .map_err(|not| unpatched(&not, &paths))?;
         if let Some(replaced) = self.replaced {
             for ((path, staged), at_head) in paths.iter().zip(&index.before).zip(&at_head) {
@@ -396,6 +398,7 @@ impl NewIndex {
         kind: Kind,
         edits: &[IndexEdit<'_>],
         watched: &[Vec<u8>],
+        expected: usize,
     ) -> Result<Self, NotPatched> {
         let old = match regular_file::open(&path) {
             Ok(old) => Some(old),
@@ -406,7 +409,8 @@ impl NewIndex {
         let unwritable = |_| Unfit("its index cannot be written");
         file.rewind().map_err(unwritable)?;
         let given = old.as_ref().map(|(file, metadata)| (file, metadata));
-        let change = IndexChange { edits, gone: &[], watched };
+        let expected = i32::try_from(expected).unwrap_or(0);
+        let change = IndexChange { edits, gone: &[], watched, expected };
         let Patched { before, keep_time } = index::patch(given, kind, &change, file)?;
         let old = old.map(|(_, metadata)| metadata);
         if let Some(old) = old.as_ref().filter(|_| keep_time) {
