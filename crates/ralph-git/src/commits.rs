@@ -69,6 +69,9 @@ pub struct Committed {
     pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that neither the commit nor the work tree has.
     pub displaced: Vec<(PathBuf, Oid)>,
+    /// Whether its objects and the new value of its ref were synced in the course of it. The `git` program decides that
+    /// by its own settings.
+    pub is_synced: bool,
 }
 
 /// A commit could not be made; nothing has changed.
@@ -176,6 +179,7 @@ pub(super) fn commit_paths_as(
         replaced: None,
         displaced: displaced.collect(),
         paths: after.into_iter().map(|change| change.path).collect(),
+        is_synced: false,
     }))
 }
 
