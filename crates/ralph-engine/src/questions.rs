@@ -4,6 +4,7 @@
 //! step is on disk before the call returns and before the board knows of it.
 
 use ralph_model::board::Question;
+use ralph_model::item_name::meant;
 use ralph_model::journal::{
     AnswerOrigin, AnswerTaken, JournalEvent, QuestionAnswered, QuestionAsked, QuestionKind,
 };
@@ -27,10 +28,25 @@ pub enum AnswerError {
     NotOpen { item: String, open: Vec<Question> },
     #[error("no answer to `{item}` given")]
     NoText { item: String, open: Vec<Question> },
+    #[error("`{item}` may be any of several open questions")]
+    Ambiguous { item: String, open: Vec<Question> },
     #[error("several questions are open")]
     Several { open: Vec<Question> },
     #[error(transparent)]
     Path(#[from] PathError),
+}
+
+/// Returns the places of the questions that a name stands for: a question's id, with or without its `q`, or an item.
+fn asked_by(open: &[Question], name: &str) -> Vec<usize> {
+    if let Some(place) = open.iter().position(|found| found.id == name) {
+        return vec![place];
+    }
+    let items: Vec<&str> = open.iter().map(|found| found.item.as_str()).collect();
+    let mut places = meant(&items, name);
+    let numbered = format!("q{name}");
+    places.extend(open.iter().position(|found| found.id == numbered));
+    places.dedup();
+    places
 }
 
 impl Questions<'_> {
@@ -78,12 +94,11 @@ impl Questions<'_> {
                 return Err(AnswerError::NoText { item: text.to_owned(), open });
             }
             None => 0,
-            Some(item) => {
-                match open.iter().position(|found| found.item == item || found.id == item) {
-                    Some(place) => place,
-                    None => return Err(AnswerError::NotOpen { item: item.to_owned(), open }),
-                }
-            }
+            Some(item) => match asked_by(&open, item)[..] {
+                [place] => place,
+                [] => return Err(AnswerError::NotOpen { item: item.to_owned(), open }),
+                _ => return Err(AnswerError::Ambiguous { item: item.to_owned(), open }),
+            },
         };
         let mut question = open.swap_remove(place);
         let (id, answer) = (question.id.clone(), text.to_owned());
@@ -185,7 +200,7 @@ mod tests {
         assert_eq!((asked.id.as_str(), asked.kind), ("q1", Some(QuestionKind::Retry)));
         assert_eq!(
             (asked.choices, asked.commit.as_deref()),
-            (vec!["yes".to_owned()], Some("c0ffee"))
+            (vec!["yes".to_owned(), "no".to_owned()], Some("c0ffee"))
         );
         assert_eq!(night.start(|questions| questions.take_answer("0001-a").unwrap()), None);
         let answered = night.answer(None, "Right.").unwrap();
@@ -247,5 +262,20 @@ mod tests {
         let other = night.ask("a", "But?");
         assert_eq!(other.id, "q2");
         assert_eq!(night.read().open_questions().count(), 1);
+    }
+
+    #[test]
+    fn a_question_is_found_by_what_a_person_would_type() {
+        let night = Night::new();
+        for item in ["0005-greet", "ralph/dark/US-001", "ralph/dark/US-002"] {
+            night.ask(item, "Try it again?");
+        }
+        let refused = |name: &str| night.answer(Some(name), "x").unwrap_err().to_string();
+        assert_eq!(refused("US-00"), "`US-00` may be any of several open questions");
+        assert_eq!(refused("9"), "`9` has no open question");
+        for (name, item) in [("us-002", 2), ("5", 0), ("2", 1)] {
+            let items = ["0005-greet", "ralph/dark/US-001", "ralph/dark/US-002"];
+            assert_eq!(night.answer(Some(name), "yes").unwrap().item, items[item], "{name}");
+        }
     }
 }

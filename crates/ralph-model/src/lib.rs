@@ -16,6 +16,7 @@ pub mod glob;
 pub mod goal;
 pub mod history;
 pub mod id;
+pub mod item_name;
 pub mod journal;
 pub mod memory;
 mod millis;

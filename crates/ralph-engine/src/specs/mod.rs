@@ -55,6 +55,11 @@ impl SpecProblem {
         matches!(self, SpecProblem::Name { .. } | SpecProblem::Path { .. })
     }
 
+    /// Whether it only says that there is no spec yet.
+    pub fn is_empty_backlog(&self) -> bool {
+        matches!(self, SpecProblem::NoSpecs { .. })
+    }
+
     /// Whether it is a template that was not filled in yet.
     pub fn is_draft(&self) -> bool {
         matches!(self, SpecProblem::Text { fault: SpecFault::Template { .. }, .. })

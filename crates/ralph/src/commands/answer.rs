@@ -77,6 +77,7 @@ fn not_answered(error: AnswerError) -> CliError {
         AnswerError::NoneOpen => CliError::usage(error),
         AnswerError::NotOpen { ref open, .. }
         | AnswerError::NoText { ref open, .. }
+        | AnswerError::Ambiguous { ref open, .. }
         | AnswerError::Several { ref open } => {
             let hints: Vec<String> = open.iter().map(how_to_answer).collect();
             CliError::usage(error).hints(hints)

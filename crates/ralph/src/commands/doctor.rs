@@ -14,10 +14,13 @@ use super::{gates, print_either};
 use crate::args::{DoctorArgs, GlobalArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::render::human::{bytes, plural};
+use crate::render::human::{bytes, plural, wrap};
 use crate::render::text::StyledLine;
-use crate::render::{Tone, Ui, styled};
+use crate::render::{self, Tone, Ui, styled};
 use crate::setup::{Scout, Setup};
+
+/// The columns before what was found.
+const INDENT: usize = 19;
 
 pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliError> {
     let scout = Scout::look(global, global.root.as_deref())?;
@@ -47,9 +50,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliErr
         Area::Environment,
         format!("toolchains of agents and gates have caches of Ralph's own: {caches}"),
     ));
+    // What belongs together stands together, in the order in which the areas were looked at.
+    let order: Vec<Area> = findings.iter().map(|finding| finding.area).collect();
+    findings.sort_by_key(|finding| order.iter().position(|area| *area == finding.area));
     let healthy = findings.iter().all(|finding| finding.status != FindingStatus::Problem);
     print_either(scout.ui, global.json, &findings, || {
-        findings.iter().flat_map(|finding| lines(scout.ui, finding)).collect()
+        let mut shown: Vec<StyledLine> =
+            findings.iter().flat_map(|finding| lines(scout.ui, finding)).collect();
+        shown.extend(["".into(), conclusion(scout.ui, &findings)]);
+        shown
     })?;
     // Gates cannot be run with a configuration that does not load; the findings say so.
     let gates_pass = !args.gates
@@ -79,6 +88,22 @@ fn about_clones(scout: &Scout) -> Vec<Finding> {
     findings
 }
 
+/// Whether the machine is ready, and what to look at above.
+fn conclusion(ui: Ui, findings: &[Finding]) -> StyledLine {
+    let count = |status: FindingStatus| {
+        findings.iter().filter(|finding| finding.status == status).count() as u64
+    };
+    let (problems, notes) = (count(FindingStatus::Problem), count(FindingStatus::Note));
+    let counted = [(problems, "problem"), (notes, "note")];
+    let counted = counted.iter().filter(|(number, _)| *number > 0);
+    let counted: Vec<String> = counted.map(|(number, what)| plural(*number, what)).collect();
+    let (tone, verdict) =
+        if problems > 0 { (Tone::Bad, "not ready") } else { (Tone::Good, "ready") };
+    let counted =
+        if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
+    styled!("{}{counted}", ui.paint(tone, verdict))
+}
+
 fn lines(ui: Ui, finding: &Finding) -> Vec<StyledLine> {
     let (tone, status) = match finding.status {
         FindingStatus::Ok => (Tone::Good, "ok"),
@@ -86,8 +111,17 @@ fn lines(ui: Ui, finding: &Finding) -> Vec<StyledLine> {
         FindingStatus::Note => (Tone::Attention, "note"),
     };
     let status = ui.paint(tone, status);
-    let mut lines = vec![styled!("{status:7} {:10} {}", finding.area, finding.what)];
+    let room = render::room_after(INDENT, usize::MAX).max(20);
+    let mut texts = wrap(&finding.what, room).into_iter();
+    let first = texts.next().unwrap_or_default();
+    let mut lines = vec![styled!("{status:7} {:10} {first}", finding.area.to_string())];
+    lines.extend(texts.map(|text| styled!("{:INDENT$}{text}", "")));
     let arrow = ui.symbol("→", "->");
-    lines.extend(finding.advice.iter().map(|advice| styled!("{:19}{arrow} {advice}", "")));
+    if let Some(advice) = &finding.advice {
+        for (at, text) in wrap(advice, room - 3).into_iter().enumerate() {
+            let mark = if at == 0 { arrow } else { " " };
+            lines.push(styled!("{:INDENT$}{mark} {text}", ""));
+        }
+    }
     lines
 }

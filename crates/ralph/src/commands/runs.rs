@@ -7,6 +7,7 @@ mod work;
 
 use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_model::board::{Board, RunView};
+use ralph_model::item_name::meant;
 
 use super::print_either;
 use crate::args::GlobalArgs;
@@ -19,7 +20,7 @@ use crate::render::{self, Tone, Ui, styled};
 use crate::setup::{Setup, now};
 
 use self::view::state_of;
-pub(super) use self::view::{JsonRun, log_file};
+pub(super) use self::view::{JsonRun, log_file, outcome_of};
 
 pub(crate) fn run(global: &GlobalArgs, command: Option<&RunsCommand>) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
@@ -52,6 +53,9 @@ fn item_of(run: &RunView) -> Option<&str> {
     run.started.as_ref().and_then(|(_, started)| started.item.as_deref())
 }
 
+/// Less of a run's id than its date tells nothing.
+const SHORTEST_ID: usize = 8;
+
 /// Finds the run or the item that is meant: whole, or by a beginning that no other has.
 fn choose<'b>(board: &'b Board, what: &str) -> Result<Chosen<'b>, CliError> {
     let of_item = |item: &'b str| Chosen {
@@ -69,9 +73,12 @@ fn choose<'b>(board: &'b Board, what: &str) -> Result<Chosen<'b>, CliError> {
     if let Some(run) = board.runs().find(|run| run.id.as_str() == what) {
         return Ok(of_run(run));
     }
-    items.retain(|item| item.starts_with(what));
+    let named = meant(&items, what);
+    let items: Vec<&str> = named.into_iter().map(|at| items[at]).collect();
+    // The ids of all runs begin alike, with their date: a short number is an item's.
+    let is_short = !items.is_empty() && what.len() < SHORTEST_ID;
     let runs: Vec<&RunView> =
-        board.runs().filter(|run| run.id.as_str().starts_with(what)).collect();
+        board.runs().filter(|run| !is_short && run.id.as_str().starts_with(what)).collect();
     match (items.as_slice(), runs.as_slice()) {
         ([item], []) => Ok(of_item(item)),
         ([], [run]) => Ok(of_run(run)),

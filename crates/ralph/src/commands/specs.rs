@@ -4,7 +4,7 @@ use camino::Utf8Path;
 use ralph_engine::boundary;
 use ralph_engine::files::lock::WriteLock;
 use ralph_engine::git::Git;
-use ralph_engine::specs::{self, NewSpec, SPECS};
+use ralph_engine::specs::{self, NewSpec, SPECS, SpecProblem};
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::home_committer::HomeCommitter;
 use ralph_engine::workflow::pipeline::list::{self, SpecRow};
@@ -42,6 +42,16 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&SpecsCommand>) -> Result
 }
 
 fn list(setup: &Setup) -> Result<Exit, CliError> {
+    setup.require_repository()?;
+    setup.require_home()?;
+    let found = specs::discover(&setup.home.path.join(SPECS));
+    if found.specs.is_empty() && found.problems.iter().all(SpecProblem::is_empty_backlog) {
+        let none: [SpecRow; 0] = [];
+        print_either(setup.ui, setup.json, &none, || {
+            vec![styled!("no specs yet; `ralph specs new \"Title\"` makes one")]
+        })?;
+        return Ok(Exit::Done);
+    }
     let specs = backlog(setup)?;
     let rows = rows(setup, &specs)?;
     print_either(setup.ui, setup.json, &rows, || table(setup.ui, &rows))?;

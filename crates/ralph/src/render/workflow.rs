@@ -169,7 +169,7 @@ fn is_the_end_of(run: Option<&RunView>, met: &TroubleMet) -> bool {
 }
 
 /// Puts an entry into a line; what needs none has none.
-fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String)> {
+pub(crate) fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String)> {
     use JournalEvent as E;
     let short = |reason: &str| one_line(reason, 300);
     let of = |attempt: u32, max: u32| format!(", attempt {attempt} of {max}");
@@ -246,10 +246,8 @@ fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static str, String
             (Tone::Attention, "budget", format!("nearly used up: {}", near.what))
         }
         E::PersonAnswered(answered) => (Tone::Progress, "answer", short(&answered.reason)),
-        E::PersonNeeded(needed) => {
-            let question = one_line(&needed.question, 600);
-            (Tone::Attention, "waiting", format!("for you: {question}"))
-        }
+        // The end of the workflow shows the question, and how to answer it.
+        E::PersonNeeded(_) => (Tone::Attention, "waiting", "for your answer".to_owned()),
         E::GatesChanged(changed) => {
             let what = short(&changed.reason);
             let text = format!("the gates changed; from now on: {what}");

@@ -140,12 +140,14 @@ fn doctor_tells_a_bare_machine_what_to_do_and_a_ready_one_that_it_is() {
     let ready = bare(&place, &place.env.repo(), &["doctor"]);
     assert_eq!(ready.status.code(), Some(0), "{ready}");
     assert!(ready.stdout.contains("0.166.0"), "{ready}");
+    let (findings, conclusion) = ready.stdout.trim_end().rsplit_once("\n\n").unwrap();
     assert!(
-        ready.stdout.lines().all(|line| line.starts_with("ok ")
+        findings.lines().all(|line| line.starts_with("ok ")
             || line.starts_with("note ")
             || line.starts_with(' ')),
         "{ready}"
     );
+    assert!(conclusion.starts_with("ready: "), "{ready}");
 }
 
 #[test]

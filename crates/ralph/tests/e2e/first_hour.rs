@@ -235,6 +235,13 @@ fn ralph_alone_offers_to_build_a_plan_at_a_terminal_and_builds_without_one() {
 fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     let place = Place::rehearsing("[planner]\nfinal no\n");
     place.ralph(&["init", "--no-gates"]);
+    let none = place.ralph(&["specs"]);
+    assert_eq!(
+        (none.status.code(), none.stdout.contains("no specs yet")),
+        (Some(0), true),
+        "{none}"
+    );
+    assert_eq!(place.ralph(&["specs", "--json"]).stdout, "[]\n");
     assert_eq!(place.ralph(&["specs", "new", "Greet"]).status.code(), Some(0));
     for command in ["pipeline", "validate"] {
         let finished = place.ralph(&[command]);
@@ -257,6 +264,7 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     assert!(worked.stderr.contains("[skip] a draft: "), "{worked}");
     assert!(worked.stderr.contains("0001-greet.md:5"), "{worked}");
     assert!(place.roles().iter().all(|role| role == "planner"), "{worked}");
+    assert!(place.ralph(&["runs", "show", "2"]).stdout.contains("0002-wave"));
     assert_eq!(place.ralph(&["pipeline", "1"]).status.code(), Some(2));
     assert!(place.ralph(&["specs"]).stdout.contains("draft"));
     let missing = place.ralph(&["pipeline", "99"]);

@@ -109,16 +109,17 @@ fn what_an_agent_does_is_seen_while_it_does_it() {
     });
     assert!(events().ends_with('\n') && !events().contains("goodbye"));
     let seen = early.read_until("touch begun; cat go");
-    assert!(seen[0].contains("| workflow_started |"), "{seen:#?}");
-    assert!(seen[1].contains("| run_started |"), "{seen:#?}");
+    // With the time of day, as people read it.
+    assert_eq!(seen[0][8..], *" [begin] ralph agent run x", "{seen:#?}");
+    assert!(seen[1].contains(" [run] builder rehearsal"), "{seen:#?}");
     assert!(seen.contains(&"    [says] hello\\u{1b}[2J there".to_owned()), "{seen:#?}");
     // Whoever comes later sees the line of its start, and what it does from then on.
     let mut late = Following::start(&place, &["--last", "1"]);
-    assert!(late.read_until("run_started").len() == 1);
+    assert!(late.read_until(" [run] ").len() == 1);
     fs::write(&go, "go\n").unwrap();
     assert_eq!(running.finish().0, Some(0));
     for following in [&mut early, &mut late] {
-        let seen = following.read_until("| run_finished |");
+        let seen = following.read_until(" [ended] completed in ");
         assert!(seen.contains(&"    [says] goodbye".to_owned()), "{seen:#?}");
         assert!(!seen.iter().any(|line| line.contains("hello")), "{seen:#?}");
     }

@@ -56,7 +56,7 @@ pub enum UnderstandEnd {
     /// No topic is left.
     Complete,
     /// All iterations are used, and topics are left.
-    OutOfIterations { left: Option<usize> },
+    OutOfIterations { mapped: u32, left: Option<usize> },
     /// The person would rather stop here.
     Quit,
     /// The mapper changed what it must not.
@@ -71,6 +71,8 @@ pub struct Understand<'r, 's> {
     store: GoalStore,
     options: UnderstandOptions,
     used: u32,
+    /// Topics that were mapped.
+    mapped: u32,
     /// Whether the person is to be asked before the next run.
     asks: bool,
     feedback: Option<String>,
@@ -92,6 +94,7 @@ impl<'r, 's> Understand<'r, 's> {
             store,
             options,
             used: 0,
+            mapped: 0,
             asks: false,
             feedback: None,
             diff: None,
@@ -204,8 +207,9 @@ impl<'s> Workflow<'s> for Understand<'_, 's> {
             return Ok(WorkflowStep::Turn(Turn::End(UnderstandEnd::Complete)));
         };
         if self.used >= self.options.iterations {
-            let left = self.left()?;
-            return Ok(WorkflowStep::Turn(Turn::End(UnderstandEnd::OutOfIterations { left })));
+            let (mapped, left) = (self.mapped, self.left()?);
+            let end = UnderstandEnd::OutOfIterations { mapped, left };
+            return Ok(WorkflowStep::Turn(Turn::End(end)));
         }
         match self.pause() {
             Some(turn) => Ok(WorkflowStep::Turn(turn)),
@@ -232,6 +236,7 @@ impl<'s> Workflow<'s> for Understand<'_, 's> {
         let left = self.left()?.and_then(|left| u32::try_from(left).ok());
         self.session.record(TopicMapped { topic: begun.topic, reason: reason.clone(), left })?;
         self.feedback.clone_from(&reason);
+        self.mapped += u32::from(reason.is_none());
         Ok(if reason.is_none() { Turn::Progress } else { Turn::Failed })
     }
 

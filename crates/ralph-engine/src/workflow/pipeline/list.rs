@@ -54,7 +54,7 @@ impl SpecRow {
     /// A spec that the pipeline knows nothing of may be the one that `ralph plan` made tasks of: then it is `tasks`, and `built`
     /// once nothing is left to do.
     pub fn regard_tasks(&mut self, plan: &Plan) {
-        if self.state == "fresh" && plan.spec() == Some(self.spec.as_str()) {
+        if ["fresh", "draft"].contains(&self.state) && plan.spec() == Some(self.spec.as_str()) {
             self.state = match plan.certain_stage() {
                 Some(Stage::Complete) => "built",
                 _ => "tasks",

@@ -69,7 +69,7 @@ pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliErro
                 state.ok_or_else(|| CliError::failed("the interview's state is missing"))?;
             report_interview(&setup, &ended, &state, EXEC_AGAIN)
         }
-        ExecOutcome::Understanding(ended) => report_understanding(&setup, &ended, EXEC_AGAIN),
+        ExecOutcome::Understanding(ended) => report_understanding(&setup, &ended, EXEC_AGAIN, None),
         ExecOutcome::Declined => {
             setup.ui.line("nothing was started");
             say_next(&setup, &["ralph understand", "ralph run"]);

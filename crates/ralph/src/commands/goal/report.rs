@@ -130,6 +130,7 @@ pub(super) fn report_understanding(
     setup: &Setup,
     ended: &Ended<UnderstandEnd>,
     again: &str,
+    asked_for: Option<u32>,
 ) -> Result<Exit, CliError> {
     let end = match ended {
         Ended::By(end) => end,
@@ -138,13 +139,19 @@ pub(super) fn report_understanding(
     let (exit, result, reason) = match end {
         UnderstandEnd::Complete => (Exit::Done, "complete", "no topic is left to map".to_owned()),
         UnderstandEnd::Quit => (Exit::Done, "quit", "stopped".to_owned()),
-        UnderstandEnd::OutOfIterations { left } => {
+        UnderstandEnd::OutOfIterations { mapped, left } => {
             let left = left.map_or_else(
                 || "topics are left".to_owned(),
                 |left| format!("{} left", plural(left as u64, "topic")),
             );
-            let reason = format!("all iterations are used: {left}; `ralph understand` goes on");
-            (Exit::Unfinished, "out_of_iterations", reason)
+            // Mapping as many topics as the person asked for is what they wanted.
+            let (exit, how) = if asked_for.is_some_and(|asked| *mapped >= asked) {
+                (Exit::Done, format!("mapped {}", plural(u64::from(*mapped), "topic")))
+            } else {
+                (Exit::Unfinished, "all iterations are used".to_owned())
+            };
+            let reason = format!("{how}: {left}; `ralph understand` goes on");
+            (exit, "out_of_iterations", reason)
         }
         UnderstandEnd::Violation { paths, diff } => {
             return Err(violation("the mapper", paths, diff.as_ref()));

@@ -55,5 +55,5 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
         CliError::failed(error).hint("nothing is lost: `ralph understand` goes on")
     })?;
     drop(session);
-    report_understanding(&setup, &ended, "ralph understand")
+    report_understanding(&setup, &ended, "ralph understand", args.iterations)
 }

@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use ralph_engine::run::{events_of, log_of};
 use ralph_engine::workflow::isolation::upkeep::LandedBranch;
 use ralph_model::board::{RunState, RunView};
-use ralph_model::journal::{ChangeSize, VerdictKind, VerdictReached};
+use ralph_model::journal::{ChangeSize, RunFinished, VerdictKind, VerdictReached};
 use ralph_model::role::Role;
-use ralph_model::run::RunOutcome;
+use ralph_model::run::{RunOutcome, Trouble};
 use serde::Serialize;
 
 use crate::render::Tone;
-use crate::render::human::{duration, one_line};
-use crate::setup::Setup;
+use crate::render::human::{duration, local_time, one_line};
+use crate::setup::{Setup, now};
 
 #[derive(Serialize)]
 pub(crate) struct JsonRun<'b> {
@@ -111,19 +111,27 @@ pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
     match run.state() {
         RunState::Running => (Tone::Active, "running".to_owned()),
         RunState::Abandoned => (Tone::Attention, "Ralph was killed".to_owned()),
-        RunState::Finished(finished) => match &finished.outcome {
-            RunOutcome::Completed => {
-                (Tone::Good, format!("completed in {}", duration(finished.duration)))
-            }
-            RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
-            RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
-            RunOutcome::Violation { paths } => {
-                (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
-            }
-            RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
-            RunOutcome::Withdrawn => (Tone::Attention, "withdrawn".to_owned()),
-            RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
-        },
+        RunState::Finished(finished) => outcome_of(finished),
+    }
+}
+
+/// How a run ended.
+pub(crate) fn outcome_of(finished: &RunFinished) -> (Tone, String) {
+    match &finished.outcome {
+        RunOutcome::Completed => {
+            (Tone::Good, format!("completed in {}", duration(finished.duration)))
+        }
+        RunOutcome::TimedOut { .. } => (Tone::Bad, "timed out".to_owned()),
+        RunOutcome::ContextFull => (Tone::Bad, "context full".to_owned()),
+        RunOutcome::Violation { paths } => {
+            (Tone::Bad, format!("changed what it must not: {}", paths.join(", ")))
+        }
+        RunOutcome::Interrupted => (Tone::Attention, "interrupted".to_owned()),
+        RunOutcome::Withdrawn => (Tone::Attention, "withdrawn".to_owned()),
+        RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at: Some(at) } } => {
+            (Tone::Bad, format!("usage limit, resets at {}", local_time(*at, now())))
+        }
+        RunOutcome::Trouble { trouble } => (Tone::Bad, one_line(&trouble.to_string(), 100)),
     }
 }
 

@@ -3,19 +3,23 @@
 //! It holds nothing and changes nothing, so that Ctrl-C may simply end it, as it ends `tail -f`. A reader of its output
 //! that goes away ends it as well.
 
+use jiff::tz::TimeZone;
 use ralph_engine::follow::{Followed, Follower, start_of_last, wait};
 use ralph_engine::run::{events_of, parse_event_line};
 use ralph_engine::state::State;
 use ralph_model::board::RunState;
 use ralph_model::id::RunId;
-use ralph_model::journal::{JournalEvent, RunStarted, parse_line, render_text};
+use ralph_model::journal::{JournalEntry, JournalEvent, RunStarted, parse_line};
 use ralph_model::shown::shown_json;
 
+use crate::commands::runs::outcome_of;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::human::one_line;
 use crate::render::live::describe;
 use crate::render::output::stdout_reader;
 use crate::render::text::StyledLine;
+use crate::render::workflow::{Look, line};
 use crate::render::{Tone, styled};
 use crate::setup::Setup;
 
@@ -27,7 +31,8 @@ struct Live {
 
 /// A line of the journal as it is shown, and what it tells of a run.
 struct JournalNews {
-    line: String,
+    /// `None` for what people need not see.
+    line: Option<StyledLine>,
     run: Option<(RunId, JournalEvent)>,
 }
 
@@ -40,7 +45,7 @@ pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
     let past = read_journal(setup, &mut journal)?;
     let mut live = if setup.json { Vec::new() } else { running(setup, last_events)? };
     // Of the past only the journal is shown: what agents did then is in their logs.
-    setup.ui.print(past.into_iter().map(|news| news.line))?;
+    setup.ui.print(past.into_iter().filter_map(|news| news.line))?;
     loop {
         let all = live.iter_mut().map(|live| &mut live.events).chain([&mut journal]);
         if wait(all, stdout_reader()).map_err(CliError::failed)? {
@@ -52,7 +57,7 @@ pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
             live.print_events(setup)?;
         }
         for JournalNews { line, run } in news {
-            setup.ui.print([line])?;
+            setup.ui.print(line)?;
             let is_known = |run: &RunId| live.iter().any(|live| live.run == *run);
             match run {
                 Some((run, JournalEvent::RunStarted(started)))
@@ -121,6 +126,33 @@ impl Live {
     }
 }
 
+/// An entry as a line with its time of day; what only machines need has none.
+fn for_people(setup: &Setup, entry: &JournalEntry) -> Option<StyledLine> {
+    use JournalEvent as E;
+    let (tone, label, text) = match &entry.event {
+        E::WorkflowStarted(started) => {
+            let words = [&["ralph".to_owned()], &started.args[..]].concat();
+            (Tone::Active, "begin", words.join(" "))
+        }
+        E::WorkflowEnded(ended) => (Tone::Active, "end", ended.how.replace('_', " ")),
+        E::RunStarted(started) => {
+            let item = started.item.as_ref().map(|item| format!(": {item}")).unwrap_or_default();
+            (Tone::Progress, "run", format!("{} {}{item}", started.role, started.agent))
+        }
+        E::RunFinished(finished) => {
+            let (tone, how) = outcome_of(finished);
+            (tone, "ended", how)
+        }
+        E::PersonNeeded(needed) => {
+            (Tone::Attention, "waiting", format!("for you: {}", needed.question))
+        }
+        _ => line(entry, &Look::of(setup, false))?,
+    };
+    let time = entry.at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string();
+    let label = setup.ui.paint(tone, &format!("[{label}]"));
+    Some(styled!("{} {label} {}", setup.ui.paint(Tone::Faint, &time), one_line(&text, 300)))
+}
+
 /// Reads what is new in the journal: lines as they are shown, and what each tells of a run.
 fn read_journal(setup: &Setup, journal: &mut Follower) -> Result<Vec<JournalNews>, CliError> {
     let mut news = Vec::new();
@@ -131,9 +163,9 @@ fn read_journal(setup: &Setup, journal: &mut Follower) -> Result<Vec<JournalNews
         };
         let entry = parse_line(line).ok();
         let line = match &entry {
-            Some(entry) if !setup.json => render_text(entry),
+            Some(entry) if !setup.json => for_people(setup, entry),
             // What this Ralph cannot read is shown as it is.
-            _ => shown_json(String::from_utf8_lossy(line).into_owned()),
+            _ => Some(shown_json(String::from_utf8_lossy(line).into_owned()).into()),
         };
         let run = entry.and_then(|entry| Some((entry.run?, entry.event)));
         news.push(JournalNews { line, run });
