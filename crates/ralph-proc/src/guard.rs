@@ -10,7 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -321,7 +321,8 @@ impl Guard {
         }
         let Ok(mut guard) = Guard::new(control, realm) else { return 70 };
         if let Some(notice) = guard.supervise(assignment) {
-            let _ = serde_json::to_writer(&mut result, &notice);
+            // In one piece: each part of it would wake the process outside.
+            let _ = serde_json::to_vec(&notice).map(|line| result.write_all(&line));
         }
         0
     }

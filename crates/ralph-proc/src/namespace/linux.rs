@@ -1,9 +1,10 @@
 //! Namespaces as Linux has them: what is mounted for a run, in which order, and the trial.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::{Layered, NamespaceRefusal, NamespaceSupport, PROBE_WORD, SetupError, SetupStep, View};
@@ -89,9 +90,11 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
             mounts.push(mount);
         }
     }
-    // Before the devices are mounted over the place where the masks are made.
-    let masks = masks(view)?;
-    devices(user == 0, &own_devices)?;
+    // Before the devices are mounted over the place where they are made.
+    let blank = Blank::new()?;
+    let masks = blank.masks(view)?;
+    let empty = plan.emptied.iter().map(|path| blank.directory(path)).collect::<Result<_, _>>()?;
+    devices(user == 0, &own_devices, &blank)?;
     if view.pid {
         processes(user == 0)?;
     }
@@ -99,7 +102,7 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
         tmp.path = "/tmp".into();
         tmp.attach()?;
     }
-    plan.attach(mounts)?;
+    plan.attach(mounts, empty)?;
     for (mount, target) in layers {
         attach(&mount, &target).on(SetupStep::Layers, &target)?;
     }
@@ -193,14 +196,84 @@ fn device_nodes() -> Result<Vec<Mount>, SetupError> {
     Ok(nodes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
+/// A file system in memory of which every new directory of a view is a part: to make one costs as much as many mounts.
+struct Blank {
+    place: &'static Path,
+    made: std::cell::Cell<usize>,
+}
+
+impl Blank {
+    fn new() -> Result<Blank, SetupError> {
+        // Anywhere, as long as it is mounted over later.
+        let place = ["/dev/shm", "/tmp"].map(Path::new).into_iter().find(|place| place.is_dir());
+        let place = place.ok_or(io::ErrorKind::NotFound).at(SetupStep::View)?;
+        let memory = file_system("tmpfs", &[("mode", "755")], QUIET).at(SetupStep::View)?;
+        attach(&memory, place).on(SetupStep::View, place)?;
+        Ok(Blank { place, made: std::cell::Cell::new(0) })
+    }
+
+    /// Makes an empty directory for a path, not mounted there yet.
+    fn directory(&self, path: &Path) -> Result<Mount, SetupError> {
+        self.directory_with(path, 0o755)
+    }
+
+    fn directory_with(&self, path: &Path, mode: u32) -> Result<Mount, SetupError> {
+        let own = self.next();
+        fs::create_dir(&own).on(SetupStep::View, path)?;
+        // Whatever the mask of this process is.
+        fs::set_permissions(&own, fs::Permissions::from_mode(mode)).on(SetupStep::View, path)?;
+        self.part(&own, path, true)
+    }
+
+    fn next(&self) -> PathBuf {
+        self.made.set(self.made.get() + 1);
+        self.place.join(self.made.get().to_string())
+    }
+
+    fn part(&self, own: &Path, path: &Path, is_directory: bool) -> Result<Mount, SetupError> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, own, flags).on(SetupStep::View, path)?;
+        Ok(Mount { path: path.to_owned(), tree, is_directory })
+    }
+
+    /// Makes what cannot be opened, one for each hidden path.
+    fn masks(&self, view: &View) -> Result<Vec<Mount>, SetupError> {
+        let at = SetupStep::View;
+        let found = |path| Some((path, fs::symlink_metadata(path).ok()?));
+        let hidden = view.hidden.iter().map(Path::new).filter_map(found);
+        let mut masks = Vec::new();
+        let mut made: [Option<PathBuf>; 2] = [None, None];
+        for (path, found) in hidden.filter(|(_, found)| !found.is_symlink()) {
+            let kind = &mut made[usize::from(found.is_dir())];
+            if kind.is_none() {
+                let own = self.next();
+                if found.is_dir() {
+                    fs::DirBuilder::new().mode(0o000).create(&own).at(at)?;
+                } else {
+                    let mut file = fs::OpenOptions::new();
+                    file.write(true).create_new(true).mode(0o000).open(&own).at(at)?;
+                }
+                *kind = Some(own);
+            }
+            let own = kind.as_deref().unwrap_or(self.place);
+            let mask = self.part(own, path, found.is_dir())?;
+            seal(&mask.tree).on(at, path)?;
+            masks.push(mask);
+        }
+        Ok(masks)
+    }
+}
+
 /// Mounts shared memory and terminals of its own, for root all of `/dev`.
-fn devices(is_root: bool, nodes: &[Mount]) -> Result<(), SetupError> {
+fn devices(is_root: bool, nodes: &[Mount], blank: &Blank) -> Result<(), SetupError> {
     let at = SetupStep::Devices;
-    let no_exec = QUIET | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let memory = Path::new("/dev/shm");
+    let has_memory = is_root || memory.is_dir();
+    let memory = blank.directory_with(memory, 0o1777)?;
     let mut own = None;
     if is_root {
-        let dev = file_system("tmpfs", &[("mode", "755"), ("size", "64k")], no_exec).at(at)?;
-        attach(&dev, Path::new("/dev")).at(at)?;
+        let dev = blank.directory(Path::new("/dev"))?;
+        dev.attach()?;
         for node in nodes {
             fs::File::create(&node.path).on(at, &node.path)?;
             node.attach()?;
@@ -217,11 +290,10 @@ fn devices(is_root: bool, nodes: &[Mount]) -> Result<(), SetupError> {
         ] {
             symlink(target, Path::new("/dev").join(name)).at(at)?;
         }
-        own = Some(dev);
+        own = Some(dev.tree);
     }
-    if Path::new("/dev/shm").is_dir() {
-        let memory = file_system("tmpfs", &[("mode", "1777")], QUIET).at(at)?;
-        attach(&memory, Path::new("/dev/shm")).on(at, Path::new("/dev/shm"))?;
+    if has_memory {
+        memory.attach()?;
     }
     let options = [("ptmxmode", "0666"), ("mode", "620")];
     let terminals = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -256,36 +328,6 @@ fn processes(is_root: bool) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Makes what cannot be opened, one for each hidden path.
-fn masks(view: &View) -> Result<Vec<Mount>, SetupError> {
-    let at = SetupStep::View;
-    let hidden: Vec<(&Path, bool)> = view
-        .hidden
-        .iter()
-        .map(Path::new)
-        .filter_map(|path| Some((path, fs::symlink_metadata(path).ok()?)))
-        .filter(|(_, found)| !found.is_symlink())
-        .map(|(path, found)| (path, found.is_dir()))
-        .collect();
-    if hidden.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Anywhere, as long as it is mounted over later.
-    let place = Path::new("/dev/shm");
-    let mount = file_system("tmpfs", &[("mode", "755"), ("size", "4k")], QUIET).at(at)?;
-    attach(&mount, place).at(at)?;
-    let (directory, file) = (place.join("directory"), place.join("file"));
-    fs::DirBuilder::new().mode(0o000).create(&directory).at(at)?;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file).at(at)?;
-    sys::namespace::make_read_only(mount.as_fd()).at(at)?;
-    let mask = |(path, is_directory): (&Path, bool)| {
-        let mask = Mount::clone_of(if is_directory { &directory } else { &file })?;
-        Ok(mask.map(|mask| Mount { path: path.to_owned(), ..mask }))
-    };
-    let masks = hidden.into_iter().map(mask).collect::<Result<Vec<_>, SetupError>>()?;
-    Ok(masks.into_iter().flatten().collect())
-}
-
 /// Which paths are mounted, and where links lead to them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
@@ -313,8 +355,9 @@ impl Plan {
         replaced.extend(["/tmp", "/dev/shm"].map(PathBuf::from));
         let is_replaced = |path: &Path| replaced.iter().any(|top| path.starts_with(top));
         let mut shown = Vec::new();
+        let mut known = KnownLinks::default();
         for path in view.shown.iter().chain(&view.emptied).map(Path::new) {
-            resolve(path, &is_replaced, &mut plan.links, &mut shown);
+            shown.extend(known.resolve(path, &is_replaced, &mut plan.links));
         }
         shown.retain(|path| is_replaced(path) && !plan.emptied.contains(path));
         plan.shown = outermost(shown, &plan.emptied);
@@ -326,20 +369,16 @@ impl Plan {
     }
 
     /// Mounts everything, outer directories before inner ones.
-    fn attach(&self, mut mounts: Vec<Mount>) -> Result<(), SetupError> {
+    fn attach(&self, mut mounts: Vec<Mount>, empty: Vec<Mount>) -> Result<(), SetupError> {
         let at = SetupStep::View;
-        let mut empty = Vec::new();
         mounts.sort_by(|a, b| a.path.cmp(&b.path));
         let mut mounts = mounts.into_iter().peekable();
-        for emptied in &self.emptied {
-            while let Some(mount) = mounts.next_if(|mount| mount.path < *emptied) {
+        for nothing in &empty {
+            while let Some(mount) = mounts.next_if(|mount| mount.path < nothing.path) {
                 place(&mount)?;
             }
-            let options = [("mode", "755"), ("size", "1m")];
-            let nothing = file_system("tmpfs", &options, QUIET).on(at, emptied)?;
-            make_directory(emptied).on(at, emptied)?;
-            attach(&nothing, emptied).on(at, emptied)?;
-            empty.push(nothing);
+            make_directory(&nothing.path).on(at, &nothing.path)?;
+            nothing.attach()?;
         }
         for mount in mounts {
             place(&mount)?;
@@ -351,7 +390,7 @@ impl Plan {
             }
         }
         for nothing in &empty {
-            seal(nothing).at(at)?;
+            seal(&nothing.tree).at(at)?;
         }
         Ok(())
     }
@@ -395,30 +434,44 @@ fn is_within(path: &Path, outer: &Path, emptied: &[PathBuf]) -> bool {
     path.starts_with(outer) && !emptied.iter().any(between)
 }
 
-/// Follows the links on the way to a path: those in replaced directories have to be made again.
-fn resolve(
-    path: &Path,
-    is_replaced: &dyn Fn(&Path) -> bool,
-    links: &mut Vec<(PathBuf, PathBuf)>,
-    shown: &mut Vec<PathBuf>,
-) {
-    const MOST: usize = 40;
-    let mut path = path.to_owned();
-    'again: for _ in 0..MOST {
-        let mut so_far = PathBuf::new();
-        for part in path.components() {
-            so_far.push(part);
-            let Ok(target) = fs::read_link(&so_far) else { continue };
-            if is_replaced(&so_far) {
-                links.push((so_far.clone(), target.clone()));
+/// What each path that was looked at leads to, if it is a link: many paths have their first parts in common.
+#[derive(Default)]
+struct KnownLinks(HashMap<PathBuf, Option<PathBuf>>);
+
+impl KnownLinks {
+    /// Follows the links on the way to a path: those in replaced directories have to be made again. `None` for a circle.
+    fn resolve(
+        &mut self,
+        path: &Path,
+        is_replaced: &dyn Fn(&Path) -> bool,
+        links: &mut Vec<(PathBuf, PathBuf)>,
+    ) -> Option<PathBuf> {
+        const MOST: usize = 40;
+        let mut path = path.to_owned();
+        'again: for _ in 0..MOST {
+            let mut so_far = PathBuf::new();
+            for part in path.components() {
+                so_far.push(part);
+                let Some(target) = self.target(&so_far) else { continue };
+                if is_replaced(&so_far) {
+                    links.push((so_far.clone(), target.to_owned()));
+                }
+                let rest = path.strip_prefix(&so_far).unwrap_or(Path::new("")).to_owned();
+                let target = target.to_owned();
+                so_far.pop();
+                path = normal(&so_far.join(target).join(rest));
+                continue 'again;
             }
-            let rest = path.strip_prefix(&so_far).unwrap_or(Path::new("")).to_owned();
-            so_far.pop();
-            path = normal(&so_far.join(target).join(rest));
-            continue 'again;
+            return Some(path);
         }
-        shown.push(path);
-        return;
+        None
+    }
+
+    fn target(&mut self, path: &Path) -> Option<&Path> {
+        if !self.0.contains_key(path) {
+            self.0.insert(path.to_owned(), fs::read_link(path).ok());
+        }
+        self.0.get(path).and_then(Option::as_deref)
     }
 }
 

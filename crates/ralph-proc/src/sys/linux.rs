@@ -40,9 +40,12 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
         | libc::SECBIT_NO_CAP_AMBIENT_RAISE
         | libc::SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     let sets = rustix::thread::capabilities(None)?;
+    // SAFETY: asks for a number.
+    let is_locked = || unsafe { libc::prctl(libc::PR_GET_SECUREBITS, 0, 0, 0, 0) } == LOCKED;
+    // Nothing to give up: an ordinary user's process, or one whose parent did it for both in the namespaces of a run.
     if sets.permitted.is_empty()
         && sets.inheritable.is_empty()
-        && !rustix::process::geteuid().is_root()
+        && (!rustix::process::geteuid().is_root() || is_locked())
     {
         return Ok(());
     }
