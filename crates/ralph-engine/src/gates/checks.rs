@@ -6,12 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use camino::Utf8Path;
 use ralph_model::checks::{
     ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid, LeftPaths, LookedFor, ProjectLayout,
-    Trials, changes_examples, declares_test_module, development_paths, hints_in, imports,
-    is_named_support, lay_over, mentioned, module_name, module_parents, named_by, scripts_of,
-    support_word, wants_text,
+    Trials, changes_examples, hints_in, lay_over, mentioned, named_by, scripts_of, wants_text,
 };
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -25,15 +22,13 @@ use crate::git::home_copy::{HomeBlob, HomeChange};
 use crate::git::{Git, GitError, Oid, shown};
 
 /// No file that people write tests in is larger. A larger one is restored, and not looked into.
-const LIMIT: usize = 4 << 20;
+pub(super) const LIMIT: usize = 4 << 20;
 /// How many changed files are looked into for hints.
 const MOST_FILES: usize = 500;
 /// How deep scripts that run scripts are followed, and how many are read.
 const DEPTH: usize = 4;
-const MOST_SCRIPTS: usize = 200;
+pub(super) const MOST_SCRIPTS: usize = 200;
 const MOST_HINTS: usize = 40;
-/// For how many new modules it is looked whether checks import them.
-const MOST_MODULES: usize = 50;
 
 /// Recipes at the root of a workspace, whose texts name what they run.
 const RECIPES: [&str; 11] = [
@@ -108,7 +103,7 @@ impl Differing {
 }
 
 impl CheckSurvey<'_> {
-    fn git(&self) -> &Git {
+    pub(super) fn git(&self) -> &Git {
         self.repository.mirror.git()
     }
 
@@ -267,24 +262,6 @@ impl CheckSurvey<'_> {
         Ok(compared)
     }
 
-    /// Marks the files of Rust that the anchor declares as modules for tests only.
-    fn find_test_modules(&self, compared: &mut [ComparedPath]) -> Result<(), GitError> {
-        for path in compared.iter_mut().filter(|path| path.in_anchor) {
-            let parents = module_parents(&path.path);
-            let wanted: Vec<(&Oid, &Path)> = parents
-                .iter()
-                .map(|(parent, _)| (self.anchor, Path::new(parent.as_str())))
-                .collect();
-            let texts = self.git().files_at(&wanted, LIMIT)?;
-            path.is_test_module = parents.iter().zip(texts).any(|((_, module), text)| {
-                text.is_some_and(|text| {
-                    declares_test_module(&String::from_utf8_lossy(&text), module)
-                })
-            });
-        }
-        Ok(())
-    }
-
     /// Reads from the anchor what names alone do not say.
     fn layout(&self, compared: &[ComparedPath]) -> Result<ProjectLayout, GitError> {
         let tree: BTreeSet<String> =
@@ -301,50 +278,8 @@ impl CheckSurvey<'_> {
             looked,
             ..Default::default()
         };
-        for path in compared.iter().filter(|path| is_named_support(&path.path)) {
-            let users = self.git().files_with_word(self.anchor, support_word(&path.path))?;
-            let is_source = |user: &PathBuf| {
-                let user = shown(user);
-                !is_named_support(&user)
-                    && !is_prose(&user)
-                    && layout.class_of(&user, false) == CheckClass::Source
-            };
-            if users.iter().any(is_source) {
-                layout.used_by_source.insert(path.path.clone());
-            }
-        }
-        let is_new_code = |path: &&ComparedPath| {
-            !path.in_anchor && layout.class_of(&path.path, true) == CheckClass::Source
-        };
-        let new: Vec<&ComparedPath> =
-            compared.iter().filter(is_new_code).take(MOST_MODULES).collect();
-        let mut wanted = BTreeSet::new();
-        for path in new {
-            if self.is_imported_by_checks(&layout, &path.path)? {
-                wanted.insert(path.path.clone());
-            }
-        }
-        layout.wanted_by_checks = wanted;
+        self.find_users(&mut layout, compared)?;
         Ok(layout)
-    }
-
-    /// Tells whether checks of the anchor import a module that the anchor has not. Interpreters that list directories do not
-    /// look for it by a path.
-    fn is_imported_by_checks(&self, layout: &ProjectLayout, path: &str) -> Result<bool, GitError> {
-        let Some(module) = module_name(path) else { return Ok(false) };
-        let users = self.git().files_with_word(self.anchor, module)?;
-        let is_check = |user: &&PathBuf| {
-            let class = layout.class_of(&shown(user), false);
-            !matches!(class, CheckClass::Source | CheckClass::Data | CheckClass::Ci)
-        };
-        let wanted: Vec<(&Oid, &Path)> = users
-            .iter()
-            .filter(is_check)
-            .take(MOST_SCRIPTS)
-            .map(|user| (self.anchor, user.as_path()))
-            .collect();
-        let texts = self.git().files_at(&wanted, LIMIT)?;
-        Ok(texts.iter().flatten().any(|text| imports(&String::from_utf8_lossy(text), module)))
     }
 
     /// Returns what gates and `setup` execute by their own words.
@@ -409,27 +344,6 @@ impl CheckSurvey<'_> {
             scripts.extend(unread.iter().cloned());
         }
         Ok(scripts)
-    }
-
-    /// Returns the directories of packages that only development dependencies lead to.
-    fn support_directories(&self, tree: &BTreeSet<String>) -> Result<BTreeSet<String>, GitError> {
-        let manifests: Vec<&String> = tree
-            .iter()
-            .filter(|path| path.rsplit('/').next() == Some("Cargo.toml"))
-            .take(MOST_SCRIPTS)
-            .collect();
-        let wanted: Vec<(&Oid, &Path)> =
-            manifests.iter().map(|path| (self.anchor, Path::new(path.as_str()))).collect();
-        let texts = self.git().files_at(&wanted, LIMIT)?;
-        let (mut development, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for (path, text) in manifests.into_iter().zip(texts) {
-            let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
-            let directory = Utf8Path::new(path).parent().unwrap_or(Utf8Path::new(""));
-            let (for_tests, for_all) = development_paths(&text);
-            development.extend(for_tests.iter().map(|path| joined(directory, path)));
-            others.extend(for_all.iter().map(|path| joined(directory, path)));
-        }
-        Ok(development.difference(&others).filter(|path| !path.is_empty()).cloned().collect())
     }
 
     /// Turns what becomes of each path into changes of the candidate's tree.
@@ -502,22 +416,8 @@ fn hints(layout: &ProjectLayout, compared: &[ComparedPath]) -> Vec<String> {
     hints
 }
 
-fn is_prose(path: &str) -> bool {
+pub(super) fn is_prose(path: &str) -> bool {
     [".md", ".rst", ".adoc", ".txt"].iter().any(|end| path.ends_with(end))
-}
-
-/// Joins a path that may lead upwards with the directory it is named from.
-fn joined(directory: &Utf8Path, path: &str) -> String {
-    let mut parts: Vec<&str> =
-        directory.as_str().split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// Patterns are written for the workspace, and paths are named from the root of its repository.

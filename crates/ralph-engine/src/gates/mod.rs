@@ -10,6 +10,7 @@
 
 pub mod assess;
 mod built_in;
+mod check_users;
 mod checks;
 pub mod pin;
 pub mod receipt;

@@ -51,6 +51,12 @@ fn paths_have_the_class_that_their_names_and_places_say() {
         ("x.egg-info/entry_points.txt", Artefact, Artefact),
         (".github/workflows/ci.yml", Ci, Ci),
         (".husky/pre-commit", Ci, Ci),
+        ("src/commonTest/kotlin/Same.kt", Test, Test),
+        ("Sums.Tests/Same.cs", Test, Test),
+        ("src/SpeedTests.app/x.ts", Source, Source),
+        ("src/setupTests.ts", Test, Test),
+        ("vendor/expect/expect.go", Support, Source),
+        ("src/test-utils/render.tsx", Support, Support),
         ("helpers.py", Support, Support),
         ("src/testutil/fake.go", Support, Support),
         // Found in the place of a module of Python's, or of one in another root.

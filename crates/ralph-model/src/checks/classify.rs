@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::manifest::Manifest;
 use super::names::{
     ARTEFACT_DIRECTORIES, ARTEFACT_SUFFIXES, BUILD_DIRECTORIES, CI_DIRECTORIES, CI_FILES, CODE,
-    CONFIGURING, CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, LOCKS, PYTHON_MODULES,
-    PYTHON_ROOTS, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES, TOOL_DIRECTORIES,
+    CONFIGURING, CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, IGNORES, LOCKS,
+    PYTHON_MODULES, PYTHON_ROOTS, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES,
+    TEST_DIRECTORY_ENDS, TEST_SETUP_STEMS, TOOL_DIRECTORIES, VENDOR_DIRECTORIES,
 };
 
 /// What a file is to the checks of a project.
@@ -101,6 +102,8 @@ pub struct ProjectLayout {
     pub support_directories: BTreeSet<String>,
     /// Files that are named like support of tests, and that source uses.
     pub used_by_source: BTreeSet<String>,
+    /// Files outside the source that only checks use, whatever they are called.
+    pub used_by_checks: BTreeSet<String>,
     /// What gates looked for at the base; `None` where that cannot be told.
     pub looked: Option<LookedFor>,
     /// New files that checks of the anchor import, though it has them not.
@@ -142,6 +145,8 @@ impl ProjectLayout {
         let for_tests = is_named_support(path) && !(is_new && is_beside_support(path));
         if self.support_directories.iter().any(in_support)
             || (for_tests && !self.used_by_source.contains(path))
+            || self.used_by_checks.contains(path)
+            || (is_vendored(path) && !is_new)
         {
             return CheckClass::Support;
         }
@@ -152,7 +157,11 @@ impl ProjectLayout {
     fn class_by_use(&self, path: &str, is_new: bool) -> CheckClass {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let in_source = is_in_source(path);
-        if LOCKS.contains(&name) || (in_source && is_code(name)) {
+        let is_ignored = |looked: &LookedFor| !looked.opened.contains(path) && !looked.missed(path);
+        if LOCKS.contains(&name)
+            || (in_source && is_code(name))
+            || (IGNORES.contains(&name) && self.looked.as_ref().is_some_and(is_ignored))
+        {
             return CheckClass::Source;
         }
         if is_new && self.is_looked_for(path) {
@@ -194,7 +203,9 @@ impl ProjectLayout {
     pub(super) fn is_mentioned_only(&self, path: &str) -> bool {
         match self.class_of(path, false) {
             CheckClass::Script => !self.named.contains(path),
-            CheckClass::Support => is_beside_support(path),
+            CheckClass::Support => {
+                is_beside_support(path) || self.used_by_checks.contains(path) || is_vendored(path)
+            }
             _ => false,
         }
     }
@@ -253,9 +264,29 @@ pub fn is_named_support(path: &str) -> bool {
 fn is_surely_support(path: &str) -> bool {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
-    is_code(name)
-        && (SUPPORT_WORDS.contains(&stem)
-            || directories.split('/').any(|directory| SUPPORT_WORDS.contains(&directory)))
+    is_code(name) && (is_support_word(stem) || directories.split('/').any(is_support_word))
+}
+
+fn is_support_word(name: &str) -> bool {
+    SUPPORT_WORDS.contains(&name.replace(['-', '_'], "").as_str())
+}
+
+/// Tells whether a file is code of others that is kept in the tree: a library of assertions, or what the product uses.
+fn is_vendored(path: &str) -> bool {
+    let directories = path.rsplit_once('/').map_or("", |(directories, _)| directories);
+    directories.split('/').any(|directory| VENDOR_DIRECTORIES.contains(&directory))
+}
+
+/// Tells whether a file may be one that only tests use though no name says so: code in a directory of its own, beside the
+/// source and not in it.
+pub fn can_help_tests(path: &str) -> bool {
+    path.contains('/') && is_code_file(path) && !is_in_source(path)
+}
+
+/// Tells whether a path is one of code that is no documentation.
+pub fn is_code_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    is_code(name) && !is_docs(path, name)
 }
 
 /// Tells whether a file stands in a directory for tools: it may help tests, or be what they test.
@@ -288,12 +319,11 @@ pub fn is_product(path: &str) -> bool {
 pub fn support_word(path: &str) -> &str {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
-    if SUPPORT_WORDS.contains(&stem) {
+    if is_support_word(stem) {
         return stem;
     }
-    let is_word = |directory: &&str| {
-        SUPPORT_WORDS.contains(directory) || TOOL_DIRECTORIES.contains(directory)
-    };
+    let is_word =
+        |directory: &&str| is_support_word(directory) || TOOL_DIRECTORIES.contains(directory);
     directories.split('/').find(is_word).unwrap_or(stem)
 }
 
@@ -305,8 +335,10 @@ fn is_artefact(path: &str) -> bool {
     path.split('/').any(made) || [".pyc", ".pyo"].iter().any(|end| path.ends_with(end))
 }
 
-pub(super) fn is_test(path: &str) -> bool {
+/// Tells whether a path is one of a test, its fixtures or its snapshots.
+pub fn is_test(path: &str) -> bool {
     let mut in_source = false;
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     for part in path.split('/') {
         // Features of a program have directories of their own.
         if TEST_DIRECTORIES.contains(&part) && (part != "features" || !in_source) {
@@ -314,7 +346,15 @@ pub(super) fn is_test(path: &str) -> bool {
         }
         in_source |= SOURCE_ROOTS.contains(&part);
     }
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_for_tests = |part: &str| TEST_DIRECTORY_ENDS.iter().any(|end| part.ends_with(end));
+    // Gradle has a directory for each set of sources: `src/commonTest`.
+    let sets = directories.split('/').zip(directories.split('/').skip(1));
+    if directories.split('/').any(is_for_tests)
+        || sets.into_iter().any(|(parent, set)| parent == "src" && set.ends_with("Test"))
+        || TEST_SETUP_STEMS.iter().any(|stem| name.starts_with(stem))
+    {
+        return true;
+    }
     if [".snap", ".bats", ".feature", ".golden"].iter().any(|end| name.ends_with(end)) {
         return true;
     }

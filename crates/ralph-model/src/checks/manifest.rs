@@ -265,27 +265,6 @@ fn sections(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns the directories that development dependencies alone lead to, named from the manifest's directory.
-pub(super) fn development_paths(text: &str) -> (Vec<String>, Vec<String>) {
-    let Ok(root) = text.parse::<Table>() else { return (Vec::new(), Vec::new()) };
-    let paths = |table: Option<&Value>| -> Vec<String> {
-        let entries = table.and_then(Value::as_table).into_iter().flatten();
-        entries
-            .filter_map(|(_, value)| Some(value.as_table()?.get("path")?.as_str()?.to_owned()))
-            .collect()
-    };
-    let mut development = paths(root.get("dev-dependencies"));
-    let mut others = paths(root.get("dependencies"));
-    others.extend(paths(root.get("build-dependencies")));
-    let workspace = root.get("workspace").and_then(|workspace| workspace.get("dependencies"));
-    others.extend(paths(workspace));
-    for (_, target) in root.get("target").and_then(Value::as_table).into_iter().flatten() {
-        development.extend(paths(target.get("dev-dependencies")));
-        others.extend(paths(target.get("dependencies")));
-    }
-    (development, others)
-}
-
 /// Writes a table as TOML, with everything below its keys inline.
 fn toml_text(table: &Table) -> String {
     let mut text = String::new();

@@ -99,13 +99,3 @@ fn what_is_written_is_read_back_as_it_was() {
     let table: Table = text.parse().unwrap();
     assert_eq!(toml_text(&table).parse::<Table>().unwrap(), table);
 }
-
-#[test]
-fn packages_behind_development_dependencies_are_found() {
-    let (development, others) = development_paths(
-        "[dependencies]\na = { path = \"../a\" }\n[dev-dependencies]\nb = { path = \"support\" }\nc = \"1\"\n\
-         [target.'cfg(unix)'.dev-dependencies]\nd = { path = \"d\" }\n",
-    );
-    assert_eq!(development, ["support", "d"]);
-    assert_eq!(others, ["../a"]);
-}

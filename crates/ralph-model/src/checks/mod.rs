@@ -13,6 +13,7 @@ mod finding;
 mod hints;
 mod manifest;
 mod names;
+mod packages;
 mod rust;
 mod scripts;
 mod trials;
@@ -20,14 +21,15 @@ mod trials;
 use serde::{Deserialize, Serialize};
 
 pub use classify::{
-    CheckClass, LookedFor, ProjectLayout, depends_on_trace, is_named_support, is_product,
-    support_word,
+    CheckClass, LookedFor, ProjectLayout, can_help_tests, depends_on_trace, is_code_file,
+    is_named_support, is_product, is_test as is_test_file, support_word,
 };
 pub use finding::{
     AnchoredGate, AnchoredRuns, ChecksFinding, Measure, OverlayFinding, allow_lines,
 };
 pub use hints::{changes_examples, hints_in};
 use manifest::{Manifest, Spliced};
+pub use packages::packages_for_tests;
 use rust::InlineTests;
 pub use scripts::{imports, mentioned, module_name, named_by, scripts_of};
 pub use trials::{LeftPaths, Trials};
@@ -120,9 +122,10 @@ pub fn declares_test_module(text: &str, module: &str) -> bool {
     rust::declares_test_module(text, module)
 }
 
-/// Returns the directories, named from a Cargo.toml, that its development dependencies lead to, and its other ones.
-pub fn development_paths(manifest: &str) -> (Vec<String>, Vec<String>) {
-    manifest::development_paths(manifest)
+/// Tells where a file of Rust names another one by a path, for a module or to include it: in tests, or elsewhere.
+pub fn names_rust_file(path: &str, text: &str, file: &str) -> (bool, bool) {
+    let (in_tests, elsewhere) = rust::names_file(text, file);
+    if is_test_file(path) { (in_tests || elsewhere, false) } else { (in_tests, elsewhere) }
 }
 
 /// Says what each path is in the tree of the second run, and which of them are checks that differ.

@@ -19,11 +19,26 @@ pub(super) const TEST_DIRECTORIES: &[&str] = &[
     "features",
 ];
 
+/// How the names of other directories of tests end: those of C#, Swift and Gradle among them.
+pub(super) const TEST_DIRECTORY_ENDS: &[&str] =
+    &[".Test", "Tests", "TestFixtures", "testFixtures", "-tests", "_tests"];
+
+/// Beginnings of names of files that prepare a runner of tests.
+pub(super) const TEST_SETUP_STEMS: &[&str] = &[
+    "setupTests.",
+    "setup-tests.",
+    "setupTest.",
+    "setupJest.",
+    "setup-jest.",
+    "testSetup.",
+    "test-setup.",
+];
+
 /// Directories that hold what is under test.
 pub(super) const SOURCE_ROOTS: &[&str] =
     &["src", "lib", "app", "pkg", "cmd", "crates", "packages", "internal"];
 
-/// Words that name code which only tests use.
+/// Words that name code which only tests use; hyphens and underscores in names make no difference.
 pub(super) const SUPPORT_WORDS: &[&str] = &[
     "support",
     "helper",
@@ -37,10 +52,14 @@ pub(super) const SUPPORT_WORDS: &[&str] = &[
     "factories",
     "testutil",
     "testutils",
-    "test_utils",
     "testing",
-    "test_support",
-    "test_helpers",
+    "testsupport",
+    "testhelper",
+    "testhelpers",
+    "testlib",
+    "testkit",
+    "testcommon",
+    "spechelper",
 ];
 
 /// Directories of code that is no part of the product, and that tests may use.
@@ -118,12 +137,25 @@ pub(super) const LOCKS: &[&str] = &[
     "flake.lock",
     "mix.lock",
     "Package.resolved",
-    ".gitignore",
     ".gitkeep",
     ".mailmap",
-    ".dockerignore",
     ".worktreeinclude",
 ];
+
+/// Files that say what to leave out. Some linters and runners go by those of git and of others.
+pub(super) const IGNORES: &[&str] = &[
+    ".gitignore",
+    ".ignore",
+    ".dockerignore",
+    ".npmignore",
+    ".hgignore",
+    ".rgignore",
+    ".fdignore",
+];
+
+/// Directories of code of others, kept in the tree.
+pub(super) const VENDOR_DIRECTORIES: &[&str] =
+    &["vendor", "third_party", "third-party", "bower_components", "jspm_packages", ".yarn", "Pods"];
 
 /// Directories of what tools make.
 pub(super) const ARTEFACT_DIRECTORIES: &[&str] =

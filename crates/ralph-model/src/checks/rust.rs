@@ -67,6 +67,24 @@ pub(super) fn declares_test_module(text: &str, name: &str) -> bool {
     found.gated.iter().any(|item| item.declares.as_deref() == Some(name))
 }
 
+/// Tells whether a text names a file by a path that it writes as a string: in what is compiled for tests, and elsewhere.
+pub(super) fn names_file(text: &str, file: &str) -> (bool, bool) {
+    let gated: Vec<Range<usize>> =
+        gated_items(text).gated.into_iter().map(|item| item.core).collect();
+    let is_named = |token: &Token| {
+        let word = &text[token.range.clone()];
+        let inside = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+        inside.is_some_and(|path| path.rsplit('/').next() == Some(file))
+    };
+    let (mut in_tests, mut elsewhere) = (false, false);
+    for token in Lexer::new(text).significant().iter().filter(|token| is_named(token)) {
+        let is_gated = gated.iter().any(|range| range.contains(&token.range.start));
+        in_tests |= is_gated;
+        elsewhere |= !is_gated;
+    }
+    (in_tests, elsewhere)
+}
+
 /// One item that is compiled for tests only.
 struct GatedItem {
     container: Vec<String>,

@@ -168,3 +168,17 @@ proptest::proptest! {
         let _ = InlineTests::compare(&text, ANCHOR);
     }
 }
+
+#[test]
+fn a_file_that_is_named_by_a_path_belongs_to_what_names_it() {
+    let text = "#[cfg(test)]\n#[path = \"kit/same.rs\"]\nmod same;\nmod a { #[cfg(test)] mod tests { include!(\"in.rs\"); } }\n\
+                include!(\"table.rs\");\n";
+    for (file, expected) in [
+        ("same.rs", (true, false)),
+        ("in.rs", (true, false)),
+        ("table.rs", (false, true)),
+        ("other.rs", (false, false)),
+    ] {
+        assert_eq!(names_file(text, file), expected, "{file}");
+    }
+}
