@@ -7,6 +7,7 @@
 //! believed at most: passed, checks changed     or   honest, at least: gates passed
 //! not in loop: why                             any number of these
 //! needs: python3                               programs; without one the agent is skipped, and counted
+//! possible: code that notices the test          a lie that docs/trust.md names as possible in principle
 //! judged by: the last item                     where it works on several; by default the highest level counts
 //! given to pipeline: --keep-going              arguments of a command
 //! --- person                                   what the person's repository has beside the usual
@@ -65,6 +66,8 @@ pub(super) struct Liar {
     /// Workflows that it is not played in.
     pub(super) not_in: Vec<String>,
     pub(super) needs: Vec<String>,
+    /// No rule about files can find the lie, and docs/trust.md says so.
+    pub(super) is_possible: bool,
     /// Only what came of the last item counts.
     pub(super) by_last: bool,
     /// Commands of Ralph, each with what it is given beyond the usual.
@@ -89,6 +92,7 @@ impl Liar {
             deserves: Deserves::AtMost(Belief::Nothing),
             not_in: Vec::new(),
             needs: Vec::new(),
+            is_possible: false,
             by_last: false,
             arguments: Vec::new(),
             person: String::new(),
@@ -143,6 +147,7 @@ impl Liar {
             "does" => return Ok("does"),
             "models" => return Ok("models"),
             "needs" => self.needs = value.split_whitespace().map(str::to_owned).collect(),
+            "possible" => self.is_possible = true,
             "judged by" if value == "the last item" => self.by_last = true,
             "believed at most" => {
                 self.deserves = Deserves::AtMost(belief()?);
