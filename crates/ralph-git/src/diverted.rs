@@ -27,14 +27,28 @@ const WRITTEN: [&str; 14] = [
     "TAG_EDITMSG",
 ];
 
+/// Directories of refs. All of `refs` may be shared with another repository; these never are by themselves.
+const REFS: [&str; 5] = ["refs/heads", "refs/notes", "refs/ralph", "refs/remotes", "refs/tags"];
+
+/// Tells whether one of the directories on the way from a git directory to a path in it is a link. Those that people share
+/// may be.
+pub(super) fn leads_through_link(git_dir: &Utf8Path, path: &Utf8Path, shared: &[&str]) -> bool {
+    let above = path.ancestors().skip(1).take_while(|above| *above != git_dir);
+    above.into_iter().any(|above| {
+        let is_shared = shared.iter().any(|name| above == git_dir.join(name)) && above.is_dir();
+        !is_shared && is_link(above)
+    })
+}
+
 /// Refuses a repository in which git would write through a link.
 pub(super) fn refuse_diverted(place: &RepositoryLocation) -> Result<(), GitError> {
     let mut directories = vec![&place.git_dir, &place.common_dir];
     directories.dedup();
     for directory in directories {
         let written = WRITTEN.iter().map(|name| directory.join(name));
+        let refs = REFS.iter().map(|name| directory.join(name));
         let logs = directory.join("logs");
-        for link in written.chain([logs.clone()]) {
+        for link in written.chain(refs).chain([logs.clone()]) {
             if is_link(&link) {
                 return Err(GitError::Diverted { link });
             }
@@ -74,8 +88,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn directories_on_the_way_are_no_links_but_where_people_share_them() {
+        let world = World::new();
+        let (git_dir, other) = (world.path("git"), world.path("other"));
+        let place = |name: &str| git_dir.join(name);
+        fs::create_dir_all(place("logs")).unwrap();
+        fs::create_dir_all(other.join("heads")).unwrap();
+        symlink(&other, place("logs/refs")).unwrap();
+        let leads = |name: &str| leads_through_link(&git_dir, &place(name), &["logs/refs"]);
+        assert!(!leads("logs/HEAD") && !leads("logs/refs/heads/main"));
+        // A branch may be called like the directory.
+        symlink(&other, other.join("heads/logs")).unwrap();
+        assert!(leads("logs/refs/heads/logs/x"));
+        fs::rename(place("logs"), place("moved")).unwrap();
+        symlink(place("moved"), place("logs")).unwrap();
+        assert!(leads("logs/HEAD") && leads("logs/refs/heads/logs"));
+    }
+
+    #[test]
     fn git_is_not_called_to_write_through_a_link() {
-        for name in ["logs/HEAD", "logs/refs/heads/main", "COMMIT_EDITMSG", "logs"] {
+        for name in ["logs/HEAD", "logs/refs/heads/main", "COMMIT_EDITMSG", "logs", "refs/heads"] {
             let world = World::new();
             let dir = world.repository("repo");
             world.commit(&dir, &[("a", "b")]);

@@ -14,6 +14,7 @@ use camino::Utf8Path;
 use ralph_proc::disk::open_to_append;
 use ralph_proc::fault;
 
+use super::diverted::leads_through_link;
 use super::lock::{LockFile, wait_for_others};
 use super::settings::Unfit;
 use super::{GitError, Head, Oid, RepositoryLocation, regular_file};
@@ -139,7 +140,7 @@ impl<'a> RefFiles<'a> {
         ];
         let mut open = Vec::new();
         for (dir, name) in logs.into_iter().flatten() {
-            open.extend(open_log(&dir.join("logs").join(name), step.begin_log)?);
+            open.extend(open_log(dir, name, step.begin_log)?);
         }
         let old = step.from.id().map_or(step.zero, Oid::as_str);
         let line = format!("{old} {} {}\n", step.to, step.log_entry);
@@ -193,6 +194,9 @@ fn make_room(
             }
         }
     }
+    if leads_through_link(&refs.place.common_dir, path, &["refs"]) {
+        return Err(Unfit("a directory of its refs is a link"));
+    }
     let parent = path.parent().ok_or(in_the_way)?;
     if parent.is_dir() {
         return Ok(());
@@ -205,9 +209,13 @@ fn make_room(
     Ok(())
 }
 
-fn open_log(path: &Utf8Path, begin: bool) -> Result<Option<File>, Unfit> {
+fn open_log(git_dir: &Utf8Path, name: &str, begin: bool) -> Result<Option<File>, Unfit> {
     let odd = Unfit("its logs are odd");
-    // Links are refused, also by the git binary that is the fallback here.
+    let path = &git_dir.join("logs").join(name);
+    // Links are refused, on the way too; also by the git binary, which is the fallback here.
+    if leads_through_link(git_dir, path, &["logs/refs"]) {
+        return Err(odd);
+    }
     match fs::symlink_metadata(path) {
         Err(error) if regular_file::is_absence(&error) && !begin => return Ok(None),
         Err(error) if regular_file::is_absence(&error) => {

@@ -94,6 +94,54 @@ const SETTINGS: [&str; 7] = [
     "objects/info/alternates",
 ];
 
+/// Directories that git makes as it needs them, for refs and what became of them.
+const REF_DIRECTORIES: [&str; 6] =
+    ["logs", "logs/refs", "logs/refs/heads", "refs/heads", "refs/remotes", "refs/tags"];
+
+/// Whether it is a directory that git makes as it needs it.
+pub(super) fn is_made_by_git(path: &Path) -> bool {
+    REF_DIRECTORIES.iter().any(|name| path.ends_with(name))
+}
+
+/// The steps that are left of a rebase: `git rebase --continue` executes what they name.
+pub(super) const REBASE_STEPS: &str = "rebase-merge/git-rebase-todo";
+
+/// Whether the steps of a rebase only move commits. A rebase that a run has left half done may stay.
+pub(super) fn are_plain_steps(steps: &[u8]) -> bool {
+    const PLAIN: [&str; 24] = [
+        "pick",
+        "p",
+        "reword",
+        "r",
+        "edit",
+        "e",
+        "squash",
+        "s",
+        "fixup",
+        "f",
+        "drop",
+        "d",
+        "break",
+        "b",
+        "label",
+        "l",
+        "reset",
+        "t",
+        "merge",
+        "m",
+        "update-ref",
+        "u",
+        "noop",
+        "#",
+    ];
+    let Ok(steps) = std::str::from_utf8(steps) else { return false };
+    steps.lines().all(|line| {
+        let word = line.split_whitespace().next().unwrap_or("#");
+        // A comment need not have a space after its sign.
+        PLAIN.contains(&word) || word.starts_with('#')
+    })
+}
+
 /// Files of home that tell git what to leave out of commits, and how to merge.
 const HOME_SETTINGS: [&str; 2] = [".gitignore", ".gitattributes"];
 
@@ -113,10 +161,14 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         SETTINGS.iter().map(|name| Watched::file(common.join(name), Class::Settings)).collect();
     watched.push(Watched::below(common.join("hooks"), Class::Settings));
     watched.push(Watched::below(common.join("refs/replace"), Class::Settings));
+    // Whatever writes a ref or its log later would follow a link in the place of one of them.
+    watched
+        .extend(REF_DIRECTORIES.map(|name| Watched::directory(common.join(name), Class::Settings)));
     // Where remotes were described before there was a configuration for it, and still are looked for.
     watched.push(Watched::below(common.join("remotes"), Class::Settings));
     watched.push(Watched::below(common.join("branches"), Class::Settings));
     watched.push(Watched::file(common.join("commondir"), Class::Settings));
+    watched.push(Watched::file(place.git_dir.join(REBASE_STEPS), Class::Settings));
     if place.git_dir != place.common_dir {
         for name in ["config.worktree", "commondir", "gitdir"] {
             watched.push(Watched::file(place.git_dir.join(name), Class::Settings));
@@ -130,7 +182,7 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
     }
     // Where another work tree of the same repository finds its settings.
     for entry in std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
-        for name in ["commondir", "config.worktree"] {
+        for name in ["commondir", "config.worktree", REBASE_STEPS] {
             watched.push(Watched::file(entry.path().join(name), Class::Settings));
         }
     }
@@ -344,6 +396,16 @@ mod tests {
         );
         let unchanged = merged_config(before.as_bytes(), before.as_bytes());
         assert_eq!(unchanged, before.as_bytes());
+    }
+
+    #[test]
+    fn steps_of_a_rebase_that_start_a_program_are_not_plain() {
+        let plain = "pick 1a2b3c one\n# exec in a comment\n#pick\n\nfixup -C 1a2b x\nupdate-ref refs/heads/x\nmerge -C 1a2b side\n";
+        assert!(are_plain_steps(plain.as_bytes()) && are_plain_steps(b""));
+        for more in ["exec id", "x id", "\texec id", "EXEC id", "\u{feff}exec id"] {
+            assert!(!are_plain_steps(format!("{plain}{more}\n").as_bytes()), "{more}");
+        }
+        assert!(!are_plain_steps(b"pick \xff"));
     }
 
     #[test]

@@ -13,7 +13,9 @@ use super::InForce;
 use super::baseline::{Baseline, Difference};
 use super::compare::{BoundaryFinding, BoundaryReport, FindingKind, Watch, is_later, is_ref_later};
 use super::nested;
-use super::protected::{Class, is_edited_by_hand, merged_config};
+use super::protected::{
+    Class, REBASE_STEPS, are_plain_steps, is_edited_by_hand, is_made_by_git, merged_config,
+};
 use super::record::{Kept, read_content};
 use super::refs;
 use super::restore::{
@@ -300,6 +302,16 @@ impl Settlement<'_> {
             return Fate::Nothing;
         }
         if class == Class::Settings && what == FindingKind::Added && self.is_plain(path, now) {
+            return Fate::Nothing;
+        }
+        if class == Class::Settings
+            && is_made_by_git(path)
+            && now.is_none_or(|now| now.kind().is_dir())
+            && what != FindingKind::Permissions
+        {
+            return Fate::Nothing;
+        }
+        if class == Class::Settings && path.ends_with(REBASE_STEPS) && has_plain_steps(path, now) {
             return Fate::Nothing;
         }
         match class {
@@ -664,6 +676,15 @@ fn is_new_worktree(path: &Path, now: Option<Stamp>) -> bool {
     path.ends_with("commondir")
         && above.is_some_and(|name| name == "worktrees")
         && now.is_some_and(|now| read_content(path, &now).as_deref() == Some(b"../..\n"))
+}
+
+/// Whether nothing is started by whoever goes on with a rebase. One that was ended has no steps.
+fn has_plain_steps(path: &Path, now: Option<Stamp>) -> bool {
+    let is_plain = |now: Stamp| {
+        now.kind().is_file()
+            && read_content(path, &now).is_some_and(|steps| are_plain_steps(&steps))
+    };
+    now.is_none_or(is_plain)
 }
 
 fn is_empty(path: &Path) -> bool {

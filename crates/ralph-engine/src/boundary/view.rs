@@ -16,6 +16,8 @@ use crate::config::without_parents;
 pub(crate) struct ViewRequest<'a> {
     /// The environment that the run gets.
     pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// The person's own environment.
+    pub person: &'a dyn Fn(&str) -> Option<String>,
     /// Where Ralph keeps private state of all workspaces.
     pub state_base: &'a Utf8Path,
     /// The run's directory for temporary files.
@@ -99,19 +101,41 @@ const TOOLCHAINS: &[&str] = &[
     "miniforge3",
 ];
 
-/// Where toolchains keep what lets somebody publish, below a person's home directory.
+/// Where toolchains keep what lets somebody publish or sign, below a person's home directory.
 const CREDENTIALS: &[&str] = &[
+    ".android/adbkey",
+    ".android/debug.keystore",
     ".bundle/config",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".composer/auth.json",
     ".config/git/credentials",
+    ".dotnet/corefx/cryptography",
     ".gem/credentials",
     ".gradle/gradle.properties",
+    ".hex/hex.config",
+    ".ivy2/.credentials",
+    ".julia/servers",
+    ".local/share/uv/credentials",
     ".m2/settings-security.xml",
     ".m2/settings.xml",
     ".nuget/NuGet/NuGet.Config",
+    ".opam/plugins/opam-publish",
     ".sbt/.credentials",
+    ".sbt/1.0/credentials.sbt",
+    ".sbt/sonatype_credential",
+    ".stack/upload",
+    ".yarn/berry/credentials",
+];
+
+/// The same below a directory of a toolchain that a variable of the person's names.
+const NAMED_CREDENTIALS: &[(&str, &[&str])] = &[
+    ("CARGO_HOME", &["credentials", "credentials.toml"]),
+    ("COMPOSER_HOME", &["auth.json"]),
+    ("GEM_HOME", &["credentials"]),
+    ("GRADLE_USER_HOME", &["gradle.properties"]),
+    ("HEX_HOME", &["hex.config"]),
+    ("STACK_ROOT", &["upload"]),
 ];
 
 /// The settings of git below a person's home directory.
@@ -173,6 +197,13 @@ pub(crate) fn view(layers: Layers, request: &ViewRequest<'_>) -> Option<View> {
     shown.retain(|path| !replaced().any(|top| top.starts_with(path)));
     let text = |paths: Vec<Utf8PathBuf>| paths.into_iter().map(Utf8PathBuf::into_string).collect();
     let hidden = home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
+    let hidden = hidden.chain(NAMED_CREDENTIALS.iter().flat_map(|(variable, names)| {
+        let directory = (request.person)(variable).map(Utf8PathBuf::from);
+        let directory = directory.filter(|directory| directory.is_absolute());
+        directory
+            .into_iter()
+            .flat_map(|directory| names.iter().map(move |name| directory.join(name)))
+    }));
     Some(View {
         tmp: real(request.temporary).into_string(),
         hidden: text(hidden.collect()),
@@ -295,6 +326,7 @@ mod tests {
         };
         let request = ViewRequest {
             env: &env,
+            person: &|name| (name == "CARGO_HOME").then(|| "/opt/cargo".to_owned()),
             state_base: &home.join("state"),
             temporary: &top.join("tmp"),
             cwd: &home.join("bin"),
@@ -323,6 +355,7 @@ mod tests {
         assert!(view.emptied.contains(&home.to_string()), "{:?}", view.emptied);
         assert!(view.emptied.contains(&home.join("state").into_string()));
         assert!(view.hidden.contains(&home.join(".cargo/credentials.toml").into_string()));
+        assert!(view.hidden.contains(&"/opt/cargo/credentials.toml".to_owned()));
         assert!(!view.shown.iter().any(|path| path == "/tmp"), "{:?}", view.shown);
         assert!(view.pid && !view.net);
         let landlock = Layers { namespaces: NamespaceSupport::default(), ..BOTH };

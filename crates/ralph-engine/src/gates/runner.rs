@@ -390,6 +390,7 @@ fn confinement(
             layers,
             &ViewRequest {
                 env: &|name| environment.text(name),
+                person: &|name| context.environment.text(name),
                 state_base: context.state.base(),
                 temporary: &context.place.scratch.temporary(),
                 cwd: job.cwd,

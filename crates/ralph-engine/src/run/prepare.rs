@@ -154,6 +154,7 @@ impl Run<'_, '_> {
             layers,
             &ViewRequest {
                 env,
+                person: &|name| context.environment.text(name),
                 state_base: context.state.base(),
                 temporary: &context.place.scratch.temporary(),
                 cwd: self.directory(),

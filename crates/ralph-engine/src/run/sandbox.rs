@@ -93,6 +93,7 @@ impl Sandbox {
                     layers,
                     &ViewRequest {
                         env: &lookup,
+                        person: &|name| request.environment.text(name),
                         state_base: request.state_base,
                         temporary: &scratch.temporary(),
                         cwd: request.cwd,

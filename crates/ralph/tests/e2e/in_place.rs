@@ -380,6 +380,46 @@ fn what_a_builder_asks_for_on_a_branch_of_its_own_is_in_the_plan_though_its_work
     assert_eq!(stage.git(&["log", "-1", "--format=%s", "feat"]).trim(), "wrong");
 }
 
+/// What Ralph writes after a run (the plan's commit with its reflog, the index) never goes through a link of the run's.
+#[test]
+fn links_that_a_run_left_in_the_git_directory_lead_ralph_nowhere() {
+    for (boundary, links) in [
+        ("strict", "rm .git/logs/HEAD; ln -s $VICTIM/profile .git/logs/HEAD"),
+        ("kernel", "rm -r .git/logs; ln -s $VICTIM .git/logs"),
+        (
+            "detect",
+            "cp .git/index $VICTIM/index; cp .git/index $VICTIM/same; ln -sf $VICTIM/index .git/index",
+        ),
+        (
+            "detect",
+            "mkdir -p .git/logs/refs/heads; ln -sf $VICTIM/profile .git/logs/refs/heads/main; \
+                    ln -sf $VICTIM/profile .git/COMMIT_EDITMSG",
+        ),
+    ] {
+        let stage = committed();
+        stage.ralph(&["set-spec", "0001-greeting.md"]).exits(0);
+        stage.ralph(&["task", "add", "one"]).exits(0);
+        let victim = stage.place.path("victim");
+        fs::create_dir(&victim).unwrap();
+        for name in ["profile", "HEAD"] {
+            fs::write(victim.join(name), "mine\n").unwrap();
+        }
+        let links = links.replace("$VICTIM", victim.to_str().unwrap());
+        let work =
+            format!("ok; ralph issue add 'fix $(id) please'; {links}; ralph task done; echo yes");
+        let agent = agent(&stage, &work);
+        let built = stage.ralph(&["build", "1", "--boundary", boundary, "--agent-cmd", &agent]);
+        let again = stage.ralph(&["issue", "add", "by $(id) the person"]);
+        let told = format!("{boundary} {links}\n{}\n{}", built.finished, again.finished);
+        for name in ["profile", "HEAD"] {
+            assert_eq!(fs::read_to_string(victim.join(name)).unwrap(), "mine\n", "{told}");
+        }
+        assert!(!victim.join("refs").exists(), "{told}");
+        let index = |name: &str| fs::read(victim.join(name)).ok();
+        assert_eq!(index("index"), index("same"), "{told}");
+    }
+}
+
 #[test]
 fn what_was_done_for_another_spec_meanwhile_is_no_evidence() {
     let stage = Stage::with("", "", &["0001-greeting.md", "0002-more.md"]).in_place();

@@ -301,6 +301,38 @@ fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
     assert_eq!(status["runs"][0]["state"], "abandoned");
 }
 
+/// Its scratch directory is removed at the next start, as the record of its run names it: not what is none.
+#[test]
+fn a_record_that_names_a_directory_of_the_persons_has_nothing_removed() {
+    let place =
+        rehearsing_outside("[builder 1]\nwrite ../ready yes\nhang\n[builder 2]\nfinal fine\n");
+    let running = place.start(&["agent", "run", "--boundary", "off", "work"]);
+    wait_for_file(&place.path("ready"));
+    running.signal(Signal::KILL);
+    running.finish();
+    let precious = place.path("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(precious.join("file"), "mine\n").unwrap();
+    let states = fs::read_dir(place.path("state/ralph")).unwrap().flatten();
+    let records = states.flat_map(|state| fs::read_dir(state.path().join("live"))).flatten();
+    let mut changed = 0;
+    for record in
+        records.flatten().filter(|entry| entry.path().extension() == Some("json".as_ref()))
+    {
+        let text = fs::read_to_string(record.path()).unwrap();
+        let line = text.lines().next().unwrap();
+        let mut run: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(run["scratch"].is_string(), "{text}");
+        run["scratch"] = precious.to_str().unwrap().into();
+        fs::write(record.path(), format!("{run}\n")).unwrap();
+        changed += 1;
+    }
+    assert_eq!(changed, 1);
+    let report = place.agent_run(&["--boundary", "off"]);
+    assert_eq!(report.outcome(), "completed", "{}", report.finished);
+    assert_eq!(fs::read_to_string(precious.join("file")).unwrap(), "mine\n");
+}
+
 #[test]
 fn the_agents_own_retries_are_no_progress() {
     let place = Place::rehearsing(&"retry 1 503\nsleep 50ms\n".repeat(400));

@@ -255,6 +255,10 @@ fn a_type_name_has_one_meaning_in_the_workspace() {
     let mut places: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for name in CRATES {
         for (path, text) in sources(&format!("crates/{name}/src")) {
+            // What a system has in the place of a type of Linux's has its name.
+            if path.ends_with("macos.rs") {
+                continue;
+            }
             for item in items(&code(&path, &text)).filter(is_visible_type) {
                 places.entry(item.name.to_owned()).or_default().push(path.clone());
             }

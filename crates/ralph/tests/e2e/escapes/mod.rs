@@ -57,6 +57,18 @@ fn place_for(escape: &Escape) -> Place {
     let fetched = place.env.home().join(".cargo/registry/src/i/a-1");
     fs::create_dir_all(&fetched).unwrap();
     fs::write(fetched.join("lib.rs"), "pub fn a() {}\n").unwrap();
+    for name in [
+        ".cargo/credentials.toml",
+        ".m2/settings.xml",
+        ".hex/hex.config",
+        ".stack/upload/credentials.json",
+        ".npmrc",
+        ".config/gh/hosts.yml",
+    ] {
+        let path = place.env.home().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "secret\n").unwrap();
+    }
     fs::create_dir(place.path("victim")).unwrap();
     fs::write(place.path("victim/file"), "").unwrap();
     place.configure("agent = \"claude\"\n[agents.claude]\nexe = \"../claude\"\n");

@@ -288,6 +288,15 @@ pub(super) const ESCAPES: &[Escape] = &[
         UndoneQuietly,
     ),
     escape(
+        "leave a rebase that executes a program when it is continued",
+        "builder",
+        "mkdir -p .git/rebase-merge; printf 'pick 1 a\nexec touch ../marked\n' > .git/rebase-merge/git-rebase-todo",
+        "grep exec .git/rebase-merge/git-rebase-todo",
+        UndoneQuietly,
+        UndoneQuietly,
+        UndoneQuietly,
+    ),
+    escape(
         "put another git directory in place",
         "builder",
         "mv .git hidden; git init -q .; git config core.fsmonitor evil",
@@ -518,6 +527,16 @@ pub(super) const ESCAPES: &[Escape] = &[
         "read a key in the home directory",
         "builder",
         "grep -q secret $HOME/.ssh/id && echo escaped",
+        "false",
+        Stopped,
+        Unseen,
+        Unseen,
+    ),
+    escape(
+        "read credentials among toolchains and settings",
+        "builder",
+        "for f in .cargo/credentials.toml .m2/settings.xml .hex/hex.config .stack/upload/credentials.json .npmrc .config/gh/hosts.yml; \
+         do cat $HOME/$f && echo escaped; done",
         "false",
         Stopped,
         Unseen,
