@@ -93,7 +93,7 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
     // Before the devices are mounted over the place where they are made.
     let blank = Blank::new()?;
     let masks = blank.masks(view)?;
-    let empty = plan.emptied.iter().map(|path| blank.directory(path)).collect::<Result<_, _>>()?;
+    let empty: Vec<Mount> = plan.emptied.iter().map(|path| blank.directory(path)).collect::<Result<_, _>>()?;
     devices(user == 0, &own_devices, &blank)?;
     if view.pid {
         processes(user == 0)?;
@@ -102,7 +102,7 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
         tmp.path = "/tmp".into();
         tmp.attach()?;
     }
-    plan.attach(mounts, empty)?;
+    plan.attach(mounts, &empty)?;
     for (mount, target) in layers {
         attach(&mount, &target).on(SetupStep::Layers, &target)?;
     }
@@ -222,7 +222,7 @@ impl Blank {
         fs::create_dir(&own).on(SetupStep::View, path)?;
         // Whatever the mask of this process is.
         fs::set_permissions(&own, fs::Permissions::from_mode(mode)).on(SetupStep::View, path)?;
-        self.part(&own, path, true)
+        Self::part(&own, path, true)
     }
 
     fn next(&self) -> PathBuf {
@@ -230,7 +230,7 @@ impl Blank {
         self.place.join(self.made.get().to_string())
     }
 
-    fn part(&self, own: &Path, path: &Path, is_directory: bool) -> Result<Mount, SetupError> {
+    fn part(own: &Path, path: &Path, is_directory: bool) -> Result<Mount, SetupError> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(CWD, own, flags).on(SetupStep::View, path)?;
         Ok(Mount { path: path.to_owned(), tree, is_directory })
@@ -256,7 +256,7 @@ impl Blank {
                 *kind = Some(own);
             }
             let own = kind.as_deref().unwrap_or(self.place);
-            let mask = self.part(own, path, found.is_dir())?;
+            let mask = Self::part(own, path, found.is_dir())?;
             seal(&mask.tree).on(at, path)?;
             masks.push(mask);
         }
@@ -369,11 +369,11 @@ impl Plan {
     }
 
     /// Mounts everything, outer directories before inner ones.
-    fn attach(&self, mut mounts: Vec<Mount>, empty: Vec<Mount>) -> Result<(), SetupError> {
+    fn attach(&self, mut mounts: Vec<Mount>, empty: &[Mount]) -> Result<(), SetupError> {
         let at = SetupStep::View;
         mounts.sort_by(|a, b| a.path.cmp(&b.path));
         let mut mounts = mounts.into_iter().peekable();
-        for nothing in &empty {
+        for nothing in empty {
             while let Some(mount) = mounts.next_if(|mount| mount.path < nothing.path) {
                 place(&mount)?;
             }
@@ -389,7 +389,7 @@ impl Plan {
                 symlink(target, path).on(at, path)?;
             }
         }
-        for nothing in &empty {
+        for nothing in empty {
             seal(&nothing.tree).at(at)?;
         }
         Ok(())
