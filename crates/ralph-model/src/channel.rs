@@ -1,8 +1,9 @@
-//! What an agent asks the harness for inside a run, as it travels through the run's channel.
+//! An agent's requests to the harness during a run, as messages in the run's channel.
 //!
-//! The channel is a directory: the agent's `ralph task …` moves a file with a [`Request`] into it and waits for one with
-//! the [`Reply`]. The agent can write everything there, so a request is no more than a wish until [`MutationRequest::check`]
-//! and the plan have said yes, and a reply is no evidence of anything. Files are the engine's; here is what they say.
+//! The channel is a directory: the agent's `ralph task …` moves a file with a [`Request`] into it and waits for one
+//! with the [`Reply`]. The agent can write anything there, so a request has no effect until [`MutationRequest::check`]
+//! and the plan allow it, and a reply is no evidence of anything. The engine handles the files; this module defines
+//! their content.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,18 +16,18 @@ use crate::permission::{self, Asker, Mutation, Refusal, Target};
 /// The version of requests and replies that this Ralph writes, and the only one it reads.
 pub(crate) const CHANNEL_VERSION: u32 = 1;
 
-/// The most bytes that a request may have.
+/// The maximum size of a request, in bytes.
 pub const LARGEST_REQUEST: usize = 64 << 10;
 
-/// How many requests of one run are looked at.
+/// The maximum number of requests processed per run.
 pub const MOST_REQUESTS: usize = 1000;
 
-/// How many bytes the requests of one run may have in all: they are journalled, and journals are read at every start.
+/// The maximum total size of the requests of one run: they are journalled, and journals are read at every start.
 pub const MOST_REQUEST_BYTES: usize = 4 << 20;
 
-/// A change to the plan with everything that belongs to it, or a question about it.
+/// A change to the plan with all its data, or a question about it.
 ///
-/// Ids and tasks are as they were typed: what they mean is the plan's to say.
+/// Ids and tasks are as typed; the plan interprets them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MutationRequest {
@@ -34,7 +35,7 @@ pub enum MutationRequest {
     TaskAdd {
         task: String,
     },
-    /// No id stands for the task that is next.
+    /// Without an id: the next task.
     TaskDone {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
@@ -42,12 +43,12 @@ pub enum MutationRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         no_change: Option<String>,
     },
-    /// No id stands for all that are done.
+    /// Without ids: all done tasks.
     TaskAccept {
         #[serde(default)]
         ids: Vec<String>,
     },
-    /// No id stands for the first that is done.
+    /// Without an id: the first done task.
     TaskReject {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
@@ -57,7 +58,7 @@ pub enum MutationRequest {
         id: String,
     },
     TaskPrioritize,
-    /// Changes nothing. No id stands for all tasks.
+    /// Changes nothing. Without an id: all tasks.
     TaskShow {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
@@ -65,7 +66,7 @@ pub enum MutationRequest {
     IssueAdd {
         description: String,
     },
-    /// No id stands for the first issue.
+    /// Without an id: the first issue.
     IssueDone {
         #[serde(default)]
         ids: Vec<String>,
@@ -80,7 +81,7 @@ pub enum MutationRequest {
 }
 
 impl MutationRequest {
-    /// The change it asks for; `None` for a question, which everybody may ask.
+    /// The change it asks for; `None` for a question, which any role may ask.
     pub const fn mutation(&self) -> Option<Mutation> {
         Some(match self {
             MutationRequest::TaskAdd { .. } => Mutation::TaskAdd,
@@ -105,7 +106,7 @@ impl MutationRequest {
         }
     }
 
-    /// The tasks and issues that it names.
+    /// The tasks and issues it names.
     fn named(&self) -> &[String] {
         match self {
             MutationRequest::TaskDone { id, .. } | MutationRequest::TaskReject { id, .. } => {
@@ -117,7 +118,7 @@ impl MutationRequest {
         }
     }
 
-    /// Checks what can be said without the plan: whether this role may ask for it, of what it names.
+    /// Checks what can be checked without the plan: whether this role may ask for it, and for the ids it names.
     pub fn check(&self, asker: Asker<'_>) -> Result<(), Refusal> {
         let Some(mutation) = self.mutation() else { return Ok(()) };
         permission::check(asker, mutation, None)?;
@@ -126,9 +127,9 @@ impl MutationRequest {
     }
 }
 
-/// The name of a request: when it was made, by which process, and what tells it from others of that instant.
+/// The name of a request: its time, its process, and a number that makes it unique within that instant.
 ///
-/// Names sort by the time they were made.
+/// Names sort by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestName {
     pub sequence: u64,
@@ -139,7 +140,7 @@ pub struct RequestName {
 const REQUEST: &str = ".req";
 
 impl RequestName {
-    /// Reads the name of a request's file; any other file is none of the channel's.
+    /// Parses the name of a request's file; other files do not belong to the channel.
     pub fn of_file(name: &str) -> Option<RequestName> {
         name.strip_suffix(REQUEST)?.parse().ok()
     }
@@ -152,7 +153,7 @@ impl RequestName {
         format!("{self}.reply")
     }
 
-    /// Where the request or the reply is written before it is moved to its place.
+    /// The temporary file in which the request or the reply is written before it is renamed.
     pub fn unfinished_file(self, what: UnfinishedFile) -> String {
         match what {
             UnfinishedFile::Request => format!(".{self}.req.tmp"),
@@ -189,12 +190,12 @@ impl FromStr for RequestName {
         let process = part()?.parse().map_err(|_| InvalidRequestName)?;
         let nonce = u32::from_str_radix(part()?, 16).map_err(|_| InvalidRequestName)?;
         let name = RequestName { sequence, process, nonce };
-        // Numbers can be written in several ways, and only one of them is a name.
+        // Numbers have several spellings; only the canonical one is a valid name.
         if name.to_string() == text { Ok(name) } else { Err(InvalidRequestName) }
     }
 }
 
-/// What stands in a request's file.
+/// The content of a request's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     v: NonZeroU32,
@@ -202,17 +203,17 @@ pub struct Request {
     pub args: MutationRequest,
 }
 
-/// What stands in the file of a reply.
+/// The content of a reply's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     v: NonZeroU32,
     id: String,
     pub accepted: bool,
-    /// One good sentence, or what was asked for.
+    /// One sentence, or the requested data.
     pub text: String,
 }
 
-/// A file that is no request or reply of its name.
+/// A file that is not the request or reply that its name says.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     #[error("it has version {found}, and this ralph speaks {CHANNEL_VERSION}")]
@@ -239,7 +240,7 @@ impl Request {
         serde_json::to_vec(self).expect("a request has string keys only")
     }
 
-    /// Reads what stands in the file of that name.
+    /// Parses the content of the file of that name.
     pub fn parse(name: RequestName, bytes: &[u8]) -> Result<Request, MessageError> {
         check_version(bytes)?;
         let request: Request = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
@@ -256,7 +257,7 @@ impl Reply {
         serde_json::to_vec(self).expect("a reply has string keys only")
     }
 
-    /// Reads what stands in the file of that name.
+    /// Parses the content of the file of that name.
     pub fn parse(name: RequestName, bytes: &[u8]) -> Result<Reply, MessageError> {
         check_version(bytes)?;
         let reply: Reply = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
@@ -264,7 +265,7 @@ impl Reply {
     }
 }
 
-/// Another version may look quite different, and then its number is what there is to say.
+/// Another version may have a different format, so report its version number only.
 fn check_version(bytes: &[u8]) -> Result<(), MessageError> {
     let VersionIn { v } = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
     if v == VERSION { Ok(()) } else { Err(MessageError::Version { found: v.get() }) }

@@ -13,7 +13,7 @@ fn any_ids() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(any_text(), 0..3)
 }
 
-/// Any request there can be.
+/// Any possible request.
 pub(crate) fn any_request() -> impl Strategy<Value = MutationRequest> {
     let id = || option::of(any_text());
     prop_oneof![

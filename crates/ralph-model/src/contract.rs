@@ -1,7 +1,7 @@
-//! The text contract: what an agent's last message claims.
+//! The text contract: claims in an agent's final message.
 //!
-//! Only the final message is ever read here; echoed prompts, tool output and stderr are not. Markers count as whole
-//! lines. Nothing in this module believes anything: a claim is what the agent says, and evidence is gathered elsewhere.
+//! Only the final message is read here; echoed prompts, tool output and stderr are not. Markers must be whole lines.
+//! This module trusts nothing: it extracts what the agent claims, and evidence is gathered elsewhere.
 //!
 //! | workflow | what is read |
 //! |---|---|
@@ -15,10 +15,10 @@ use std::collections::HashSet;
 
 use crate::id::CommitId;
 
-/// The last line of a completed pipeline run, unless the person chose another.
+/// The last line of a completed pipeline run, unless the person configured another.
 pub const DEFAULT_MAGIC_PHRASE: &str = "I AM HYPER SURE I AM DONE!";
 
-/// How the agents of other loops say that they are done.
+/// The completion marker of agents of other loops.
 pub const PROMISE: &str = "<promise>COMPLETE</promise>";
 
 pub(crate) const PLAN_INVALIDATION: &str = "PLAN_INVALIDATION:";
@@ -29,7 +29,7 @@ pub(crate) const NO_CHANGE_NEEDED: &str = "NO_CHANGE_NEEDED:";
 #[derive(Clone, Debug)]
 pub struct FinalMessage<'a> {
     text: &'a str,
-    /// Lines the agent was given. A marker among them is an example that was repeated, not a claim.
+    /// Lines of the prompt. A marker among them is a repeated example, not a claim.
     prompt_lines: HashSet<&'a str>,
     prompt: &'a str,
 }
@@ -42,7 +42,7 @@ pub struct Completion {
     pub no_change: Option<String>,
 }
 
-/// What a planner leaves.
+/// The result of a planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlannerClaim {
     Planned,
@@ -52,18 +52,18 @@ pub enum PlannerClaim {
     Unfinished,
 }
 
-/// What a verifier says.
+/// The claims of a verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierClaim {
     /// The commit it repeats as verified.
     pub commit: Option<CommitId>,
-    /// The beginning of its name, if it repeats no more.
+    /// An abbreviated commit name, if it gives no full one.
     pub beginning: Option<String>,
-    /// Why the plan is no good. It counts only where the candidate was not verified.
+    /// Why the plan cannot work. Counts only if the candidate was not verified.
     pub plan_invalidation: Option<String>,
 }
 
-/// What a verifier's claim says of one candidate.
+/// A verifier's claim, applied to one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
     Verified,
@@ -72,7 +72,7 @@ pub(crate) enum Verification {
 }
 
 impl VerifierClaim {
-    /// Applies the claim to the candidate that was to be verified.
+    /// Applies the claim to the candidate under verification.
     pub(crate) fn against(&self, candidate: &CommitId) -> Verification {
         let begins = |name: &String| candidate.as_str().starts_with(name.as_str());
         if self.commit.as_ref() == Some(candidate) || self.beginning.as_ref().is_some_and(begins) {
@@ -90,7 +90,7 @@ impl<'a> FinalMessage<'a> {
         FinalMessage { text, prompt_lines: HashSet::new(), prompt: "" }
     }
 
-    /// Names the prompt, so that markers repeated from it are not taken for claims.
+    /// Sets the prompt, so that markers repeated from it do not count as claims.
     #[must_use]
     pub fn in_answer_to(mut self, prompt: &'a str) -> Self {
         self.prompt_lines = prompt.lines().map(str::trim_end).collect();
@@ -98,7 +98,7 @@ impl<'a> FinalMessage<'a> {
         self
     }
 
-    /// Returns the claim of a commit: its name, then the magic phrase, as the last two lines that are not blank.
+    /// Returns the claimed commit: its name, then the magic phrase, as the last two lines that are not blank.
     pub fn completion(&self, magic_phrase: &str) -> Option<Completion> {
         let mut from_end = self.last_lines();
         if from_end.next()? != magic_phrase.trim() {
@@ -108,7 +108,8 @@ impl<'a> FinalMessage<'a> {
         Some(Completion { commit, no_change: self.no_change_needed() })
     }
 
-    /// Whether the message ends with the magic phrase and names no commit before it: the tip of the work is meant.
+    /// Whether the message ends with the magic phrase without a commit before it: the claim is about the tip of the
+    /// work.
     pub fn claims_the_tip(&self, magic_phrase: &str) -> bool {
         let mut from_end = self.last_lines();
         if from_end.next() != Some(magic_phrase.trim()) {
@@ -119,13 +120,13 @@ impl<'a> FinalMessage<'a> {
         !is_name
     }
 
-    /// Returns the lines that say something, from the last, without the Markdown around them.
+    /// Returns the non-blank lines, last first, without the Markdown around them.
     fn last_lines(&self) -> impl Iterator<Item = &'a str> {
         let lines = self.text.lines().rev().map(plain);
         lines.filter(|line| !line.is_empty())
     }
 
-    /// Says what the last lines are that should have been a claim.
+    /// Returns the last lines, which should have been a claim.
     pub fn ending(&self) -> String {
         let mut last: Vec<&str> = self.last_lines().take(2).collect();
         last.reverse();
@@ -153,7 +154,7 @@ impl<'a> FinalMessage<'a> {
         }
     }
 
-    /// Returns the beginning of a commit's name that stands in its place.
+    /// Returns the abbreviated commit name in the position of the full one.
     fn beginning(&self, magic_phrase: &str) -> Option<String> {
         let mut from_end = self.last_lines();
         if from_end.next()? != magic_phrase.trim() {
@@ -170,12 +171,12 @@ impl<'a> FinalMessage<'a> {
         self.reason_after(NO_CHANGE_NEEDED)
     }
 
-    /// Returns why a verifier holds something against the work, where it says so in a line of its own.
+    /// Returns the verifier's objection, if it states one on its own line.
     pub fn not_verified(&self) -> Option<String> {
         self.reason_after(NOT_VERIFIED)
     }
 
-    /// Whether the magic phrase stands alone on some line, also where the claim around it cannot be read.
+    /// Whether the magic phrase is alone on some line, even if the claim around it cannot be parsed.
     pub fn has_phrase(&self, magic_phrase: &str) -> bool {
         self.last_lines().any(|line| line == magic_phrase.trim())
     }
@@ -189,7 +190,7 @@ impl<'a> FinalMessage<'a> {
 
     /// Whether a line of the message is `line`, and not only because it repeats the whole prompt.
     ///
-    /// Prompts show such a line by itself, so an agent that means it cannot avoid repeating that line.
+    /// Prompts show such a line by itself, so an agent that means it has to repeat that line.
     pub fn promises(&self, line: &str) -> bool {
         if self.prompt.is_empty() || !self.text.contains(self.prompt) {
             return self.says(line);
@@ -211,7 +212,7 @@ impl<'a> FinalMessage<'a> {
     }
 }
 
-/// Returns a line without the Markdown that agents put around what they were asked for; a fence is no line.
+/// Returns a line without the Markdown that agents put around required text; a fence is not a line.
 pub(crate) fn plain(line: &str) -> &str {
     let line = line.trim();
     if line.starts_with("```") || line.starts_with("~~~") {
@@ -221,7 +222,7 @@ pub(crate) fn plain(line: &str) -> &str {
     line.trim_matches(|c| matches!(c, '*' | '`' | '"' | '_' | ' '))
 }
 
-/// Returns the name in a line that is to be a commit's: `Commit: ABC…` is as good as `abc…`.
+/// Returns the name in a line that should be a commit's: `Commit: ABC…` is equivalent to `abc…`.
 fn commit_name(line: &str) -> String {
     let lower = line.to_ascii_lowercase();
     let name = ["commit:", "commit hash:", "commit", "hash:"]
@@ -231,7 +232,7 @@ fn commit_name(line: &str) -> String {
     name.trim_matches(|c| matches!(c, '*' | '`' | '"' | '_' | ' ' | '.')).to_owned()
 }
 
-/// Whether a reason is one pair of angle brackets, as prompts write what is to be filled in.
+/// Whether a reason is one pair of angle brackets, as prompts write placeholders.
 fn is_placeholder(reason: &str) -> bool {
     reason
         .strip_prefix('<')

@@ -1,4 +1,4 @@
-//! What an agent said and did in a run: one closed vocabulary for every agent CLI.
+//! Events of an agent's run: one closed vocabulary for every agent CLI.
 //!
 //! Adapters translate their CLI's stream into these events; nothing above the adapters knows a CLI's own format. The
 //! wire form (one JSON object a line) is what `events.jsonl` of a run holds and what the rehearsal agent prints.
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::Usage;
 
-/// One thing an agent's stream told.
+/// One event of an agent's stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
@@ -18,19 +18,19 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// The model said something. Not yet its last word.
+    /// The model said something. Not its final message.
     Text { text: String },
     /// A tool was called; it is open until a result with the same id comes.
     ToolCall { id: String, name: String, summary: String },
     /// A tool call ended.
     ToolResult { id: String, ok: bool, summary: String },
-    /// Tokens used. `cumulative` counts the whole session, resumed runs included; else it counts since the run began.
+    /// Tokens used. `cumulative` means the whole session, including resumed runs; otherwise since the run began.
     Usage {
         usage: Usage,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cumulative: bool,
     },
-    /// What the run cost by the agent's own reckoning. `cumulative` as for usage.
+    /// The cost of the run according to the agent. `cumulative` as for usage.
     Cost {
         usd: f64,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -42,26 +42,26 @@ pub enum AgentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
     },
-    /// The provider told about the account's limit.
+    /// The provider reported the state of the account's limit.
     RateLimit {
         status: LimitStatus,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resets_at: Option<Timestamp>,
     },
-    /// The agent tries a request again by itself. This is not progress.
+    /// The agent retries a request by itself. This is not progress.
     Retry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
         message: String,
     },
-    /// The agent's last word: the only text in which markers count.
+    /// The agent's final message: the only text in which markers count.
     Final { text: String },
-    /// Something failed. `fatal` says that this run cannot succeed any more, even if the agent goes on trying.
+    /// Something failed. `fatal` means that this run cannot succeed any more, even if the agent keeps trying.
     Error { kind: ErrorKind, message: String, fatal: bool },
 }
 
 impl AgentEvent {
-    /// Whether this event shows that work goes on, for the idle timeout.
+    /// Whether this event counts as progress for the idle timeout.
     pub const fn is_progress(&self) -> bool {
         !matches!(
             self,
@@ -70,7 +70,7 @@ impl AgentEvent {
     }
 }
 
-/// Where the account stands with its provider.
+/// The account's limit status at its provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitStatus {
@@ -79,13 +79,13 @@ pub enum LimitStatus {
     Rejected,
 }
 
-/// What kind of thing went wrong, as far as the harness must tell them apart.
+/// The kinds of errors that the harness must distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The account's usage limit: wait, then go on.
+    /// The account's usage limit: wait, then continue.
     UsageLimit,
-    /// Credit or quota that does not come back by waiting for a known time.
+    /// Exhausted credit or quota that does not reset at a known time.
     Billing,
     /// The key or login is not accepted.
     Auth,
@@ -95,7 +95,7 @@ pub enum ErrorKind {
     Network,
     /// The model's context is full.
     Context,
-    /// The session that was to be resumed does not exist.
+    /// The session to resume does not exist.
     UnknownSession,
     /// The agent was interrupted.
     Interrupted,

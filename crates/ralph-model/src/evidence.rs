@@ -1,13 +1,13 @@
-//! What the harness measured of a claimed commit, and what is wrong with it.
+//! Measurements of a claimed commit, and the faults found.
 //!
-//! Nothing in here comes from the agent's words but the name of the commit. What the run left uncommitted and what of
-//! home was swept into the commit are facts, not faults. How these things are measured is the engine's.
+//! Nothing here comes from the agent's text except the name of the commit. Uncommitted leftovers and home files swept
+//! into the commit are facts, not faults. The engine does the measuring.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CommitId, TreeId};
 
-/// What was found under the claimed name.
+/// The object found under the claimed name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "snake_case")]
 pub enum Evidence {
@@ -15,12 +15,12 @@ pub enum Evidence {
     Nothing {
         claimed: CommitId,
     },
-    /// What the agent left in its clone is not sound, so nothing of it was taken out.
+    /// The clone that the agent left is unsound, so nothing was imported from it.
     Unsound(Box<UnsoundClone>),
     Commit(Box<CommitEvidence>),
 }
 
-/// A clone that nothing can be taken out of.
+/// A clone that nothing can be imported from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsoundClone {
     pub claimed: CommitId,
@@ -29,35 +29,35 @@ pub struct UnsoundClone {
     pub problem: String,
 }
 
-/// What is true of a commit that exists.
+/// Measurements of an existing commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitEvidence {
     pub commit: CommitId,
     pub tree: TreeId,
-    /// The repository that has it: its directory in the workspace, empty for the workspace itself.
+    /// The repository that contains it: its directory in the workspace, empty for the workspace itself.
     pub repository: String,
-    /// The local refs that the run created or advanced and that lead to it; `HEAD` where it is detached.
+    /// The local refs that the run created or advanced and from which it is reachable; `HEAD` if detached.
     pub refs: Vec<String>,
     /// The commit at which work on the item began, in that repository.
     pub base: CommitId,
-    /// Whether it was not there yet when work on the item began.
+    /// Whether it did not exist yet when work on the item began.
     pub new_since_base: bool,
     pub descends_from_base: bool,
     /// The paths outside home that differ between base and commit.
     pub changed: Vec<String>,
-    /// The paths in home that do.
+    /// The paths in home that differ.
     pub changed_in_home: Vec<String>,
-    /// Those of them that say what is done and what is not, where only the agent can have changed them.
+    /// The subset of these that records progress, if only the agent can have changed them.
     #[serde(default)]
     pub state_files: Vec<String>,
-    /// What the run made of history that was there before it.
+    /// How the run rewrote history that existed before it.
     pub rewritten: Vec<RewrittenRef>,
     /// The paths that the run changed and did not commit.
     pub leftovers: Vec<String>,
-    /// Files that were only copied into the clone for it to work, and that the commit has.
+    /// Files that were copied into the clone only so that it works, and that the commit contains.
     #[serde(default)]
     pub copied: Vec<String>,
-    /// The tree on which gates and verifier looked, once they did.
+    /// The tree that gates and verifier checked, once they did.
     pub checked: Option<TreeId>,
 }
 
@@ -66,20 +66,20 @@ pub struct CommitEvidence {
 pub struct RewrittenRef {
     pub name: String,
     pub old_tip: CommitId,
-    /// Commits that cannot be reached any more from any ref; the nearest to the old tip first.
+    /// Commits that are no longer reachable from any ref; nearest to the old tip first.
     pub dropped: Vec<CommitId>,
 }
 
-/// What is wrong with a claimed commit.
+/// A fault of a claimed commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum EvidenceFault {
     NoSuchCommit {
         claimed: CommitId,
     },
-    /// Objects or refs that the agent left are forged, damaged or made to attack whoever checks them out.
+    /// Objects or refs left by the agent are forged, damaged or crafted to attack a checkout.
     Unsound(Box<UnsoundClone>),
-    /// It is the base, or was there before work began.
+    /// It is the base, or existed before work began.
     NotNew {
         commit: CommitId,
         base: CommitId,
@@ -88,11 +88,11 @@ pub enum EvidenceFault {
         commit: CommitId,
         base: CommitId,
     },
-    /// No local ref leads to it.
+    /// It is not reachable from any local ref.
     OnNoRef {
         commit: CommitId,
     },
-    /// It differs in nothing from the base.
+    /// It does not differ from the base.
     ChangesNothing {
         commit: CommitId,
     },
@@ -100,7 +100,7 @@ pub enum EvidenceFault {
     ChangesOnlyHome {
         commit: CommitId,
     },
-    /// It changes files in which Ralph keeps what is done and what is not.
+    /// It changes files in which Ralph records progress.
     ChangesState {
         commit: CommitId,
         paths: Vec<String>,
@@ -108,14 +108,14 @@ pub enum EvidenceFault {
     RewroteHistory {
         rewritten: RewrittenRef,
     },
-    /// It has files that were only copied into the clone (`[checkout] copy`, `.worktreeinclude`).
+    /// It contains files that were only copied into the clone (`[checkout] copy`, `.worktreeinclude`).
     AddsCopied {
         commit: CommitId,
         paths: Vec<String>,
     },
 }
 
-/// Directories and files of home in which Ralph keeps what is planned and what is done.
+/// Directories and files of home in which Ralph records plans and progress.
 const STATE: [&str; 6] = [
     "specs/plans/",
     "specs/candidates/",
@@ -125,7 +125,7 @@ const STATE: [&str; 6] = [
     "plan_state.json",
 ];
 
-/// Tells whether a file, named from home, says what is done and what is not. Notes and specs do not.
+/// Whether a file, relative to home, records progress. Notes and specs do not.
 pub fn is_state_file(below_home: &str) -> bool {
     STATE.iter().any(|state| match state.strip_suffix('/') {
         Some(_) => below_home.starts_with(state),
@@ -134,7 +134,7 @@ pub fn is_state_file(below_home: &str) -> bool {
 }
 
 impl Evidence {
-    /// Returns what was measured of the commit, if there is one.
+    /// Returns the measurements of the commit, if there is one.
     pub fn commit(&self) -> Option<&CommitEvidence> {
         match self {
             Evidence::Commit(found) => Some(found),
@@ -142,7 +142,7 @@ impl Evidence {
         }
     }
 
-    /// Returns all that is wrong, in the order in which it should be put right.
+    /// Returns all faults, in the order in which they should be fixed.
     pub fn faults(&self) -> Vec<EvidenceFault> {
         match self {
             Evidence::Nothing { claimed } => {
@@ -155,7 +155,7 @@ impl Evidence {
 }
 
 impl CommitEvidence {
-    /// Returns a path of its repository as it is named in the workspace.
+    /// Returns a path of its repository, relative to the workspace.
     pub fn named(&self, path: &str) -> String {
         match self.repository.as_str() {
             "" => path.to_owned(),
@@ -171,7 +171,7 @@ impl CommitEvidence {
             .map(|rewritten| EvidenceFault::RewroteHistory { rewritten: rewritten.clone() })
             .collect();
         if !self.new_since_base {
-            // What an old commit changes or leads to says nothing of this work.
+            // The changes of an old commit say nothing about this work.
             faults.push(EvidenceFault::NotNew { commit: commit(), base: base() });
             return faults;
         }
@@ -199,7 +199,7 @@ impl CommitEvidence {
         faults
     }
 
-    /// Whether gates and verifier looked at another tree than the commit's.
+    /// Whether gates and verifier checked a different tree than the commit's.
     pub(crate) fn checked_another_tree(&self) -> bool {
         self.checked.as_ref().is_some_and(|checked| *checked != self.tree)
     }
@@ -217,7 +217,7 @@ pub(crate) mod samples {
         digit.to_string().repeat(40).parse().unwrap()
     }
 
-    /// A commit with which nothing is wrong.
+    /// A commit without faults.
     pub(crate) fn sound() -> CommitEvidence {
         CommitEvidence {
             commit: commit('c'),

@@ -1,8 +1,8 @@
-//! Where the last message of a plain command is: all of its text, its last line, or a field of its JSON.
+//! Where to find the final message of a plain command: all of its text, its last line, or a field of its JSON.
 
 use serde_json::Value;
 
-/// Where the last message of a plain command is.
+/// Where to find the final message of a plain command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FinalFrom {
     /// All of stdout, as far as it is kept.
@@ -10,12 +10,12 @@ pub enum FinalFrom {
     Text,
     /// The last line that is not blank.
     LastLine,
-    /// A text in a JSON object: the names on the way to it.
+    /// A string in a JSON object, given as a path of names.
     Json(Vec<String>),
 }
 
 impl FinalFrom {
-    /// Reads `last-line` or `json:FIELD`, where dots lead to fields within fields.
+    /// Parses `last-line` or `json:FIELD`, where dots separate nested fields.
     pub fn parse(text: &str) -> Option<FinalFrom> {
         if text == "last-line" {
             return Some(FinalFrom::LastLine);
@@ -24,7 +24,7 @@ impl FinalFrom {
         path.iter().all(|name| !name.is_empty()).then_some(FinalFrom::Json(path))
     }
 
-    /// Returns the last message that an output holds.
+    /// Returns the final message in an output.
     pub fn message(&self, output: &str) -> Option<String> {
         match self {
             FinalFrom::Text => Some(output.to_owned()),
@@ -39,7 +39,7 @@ impl FinalFrom {
     }
 }
 
-/// Returns the text at a path; of an array, in the last item that has one.
+/// Returns the text at a path; for an array, of its last element that has one.
 fn text_at(value: &Value, path: &[String]) -> Option<String> {
     match (value, path) {
         (Value::Array(items), _) => items.iter().rev().find_map(|item| text_at(item, path)),

@@ -1,8 +1,8 @@
-//! Gates: checks the harness executes itself, and what their results say of a candidate.
+//! Gates: checks the harness executes itself, and what their results say about a candidate.
 //!
-//! A gate that fails at the candidate is run once more there, and on the base, so that the work is blamed for what it
-//! broke and for nothing else. The base's result is wanted even where the candidate passes: a gate that passes because
-//! there is less left to check is no proof. The first line that applies decides; counts are of executed tests:
+//! A gate that fails at the candidate is run once more there and on the base, so that the work is blamed only for what
+//! it broke. The base's result is needed even if the candidate passes: a gate that passes because fewer checks are left
+//! proves nothing. The first line that applies decides; counts are of executed tests:
 //!
 //! | at the candidate | again | at the base | attribution |
 //! |---|---|---|---|
@@ -20,8 +20,8 @@
 //! | failed | | failed | red before and after |
 //! | failed | | could not run, or is not known | failed |
 //!
-//! A run that timed out has failed; how many tests it got through is chance, so its count is compared with nothing.
-//! How a gate is run, and where, is the engine's.
+//! A run that timed out has failed; how many tests it completed is random, so its count is not compared. The engine
+//! decides how and where a gate runs.
 
 mod spec;
 
@@ -37,7 +37,7 @@ use crate::testcount::{PassedTests, TestCounts};
 
 pub use spec::{BuiltIn, Check, GateSpec};
 
-/// Returns the gates in the order they are run in: fast ones first, else as configured.
+/// Returns the gates in execution order: fast ones first, otherwise as configured.
 pub fn in_order(gates: &[GateSpec]) -> Vec<&GateSpec> {
     let mut order: Vec<_> = gates.iter().collect();
     order.sort_by_key(|gate| !gate.fast);
@@ -48,11 +48,11 @@ pub fn in_order(gates: &[GateSpec]) -> Vec<&GateSpec> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Obstacle {
-    /// The program is not there.
+    /// The program does not exist.
     NoProgram { program: String },
     /// The checkout could not be set up.
     Setup { message: String },
-    /// The machine got in the way. This says nothing of the work.
+    /// A fault of the machine. It says nothing about the work.
     Machine { message: String },
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// How one run of a gate went.
+/// The result of one run of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum GateStatus {
@@ -83,7 +83,7 @@ pub enum GateStatus {
 }
 
 impl GateStatus {
-    /// Returns the name that is written.
+    /// Returns the serialised name.
     pub const fn name(&self) -> &'static str {
         match self {
             GateStatus::Passed => "passed",
@@ -106,14 +106,14 @@ impl GateStatus {
     }
 }
 
-/// What a gate printed, kept elsewhere.
+/// The output of a gate, stored elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateOutput {
-    /// The SHA-256 of all of it, in hex.
+    /// The SHA-256 of the whole output, in hex.
     pub sha256: String,
-    /// The file that holds it.
+    /// The file that contains it.
     pub path: String,
-    /// How it ended: a few lines that name no path of this machine.
+    /// Its end: a few lines without paths of this machine.
     #[serde(default)]
     pub last: String,
 }
@@ -122,9 +122,9 @@ pub struct GateOutput {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateRun {
     pub status: GateStatus,
-    /// What the output said of tests, where it is a runner's that is known.
+    /// The test counts in the output, if the runner is known.
     pub tests: Option<TestCounts>,
-    /// The tests that passed, where all of them are named.
+    /// The tests that passed, if all of them are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<PassedTests>,
     #[serde(with = "millis", rename = "duration_ms")]
@@ -148,7 +148,7 @@ impl GateRun {
         }
     }
 
-    /// How many tests were executed, where that is known and not left to chance.
+    /// How many tests were executed, if known and not random.
     fn executed(&self) -> Option<u64> {
         match self.status {
             GateStatus::TimedOut | GateStatus::CouldNotRun { .. } => None,
@@ -157,18 +157,18 @@ impl GateRun {
     }
 }
 
-/// The runs of one gate that are known so far.
+/// The runs of one gate so far.
 #[derive(Clone, Copy, Debug)]
 pub struct GateRuns<'a> {
     pub candidate: &'a GateRun,
     /// The second run at the candidate.
     pub again: Option<&'a GateRun>,
     pub base: Option<&'a GateRun>,
-    /// Checks differ between base and candidate: tests that are gone are looked for with the anchor's checks.
+    /// Checks differ between base and candidate: missing tests are looked for with the anchor's checks.
     pub checks_differ: bool,
 }
 
-/// A run that is still wanted before a gate's result can be attributed.
+/// A run that is still needed to attribute a gate's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Again,
@@ -176,9 +176,9 @@ pub enum Wanted {
 }
 
 impl GateRuns<'_> {
-    /// Returns the run that is wanted next, if any.
+    /// Returns the next run needed, if any.
     pub fn wanted(&self) -> Option<Wanted> {
-        // A program that is not there will not be there a moment later.
+        // A missing program will still be missing a moment later.
         let is_missing = matches!(self.candidate.obstacle(), Some(Obstacle::NoProgram { .. }));
         if !self.candidate.passed() && !is_missing && self.again.is_none() {
             Some(Wanted::Again)
@@ -190,31 +190,31 @@ impl GateRuns<'_> {
     }
 }
 
-/// What the results of a gate say of the candidate.
+/// What the results of a gate say about the candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "attribution", rename_all = "snake_case")]
 pub enum Attribution {
     Passed,
-    /// It succeeds, but no test is executed, nor was one at the base.
+    /// It succeeds, but no test is executed, neither here nor at the base.
     ProvedNothing,
     /// It passes at the base, or fails there in fewer tests.
     Regressed,
-    /// It fails, and nothing is known of the base.
+    /// It fails, and the base's result is unknown.
     Failed,
-    /// It fails and passes at the same commit.
+    /// It both fails and passes at the same commit.
     Flaky,
     RedBeforeAndAfter,
-    /// Tests that were executed at the base are not executed any more; `None` where no count was printed.
+    /// Tests that were executed at the base are no longer executed; `None` if no count was printed.
     FewerTests {
         base: u64,
         candidate: Option<u64>,
     },
-    /// The same, where checks were changed: whether that is right is asked.
+    /// The same, with changed checks: the person or verifier is asked whether that is right.
     TestsGone {
         base: u64,
         candidate: Option<u64>,
     },
-    /// It cannot be run any more, and could at the base.
+    /// It can no longer run, but could at the base.
     Broken {
         obstacle: Obstacle,
     },
@@ -223,11 +223,11 @@ pub enum Attribution {
     },
 }
 
-/// Returns what the runs of a gate say of the candidate.
+/// Returns what the runs of a gate say about the candidate.
 pub fn attribute(runs: GateRuns<'_>) -> Attribution {
     let base = runs.base;
     let again = runs.again.filter(|_| !runs.candidate.passed());
-    // A second run that could not be run takes nothing from the first; a first that could not be run says nothing.
+    // A second run that could not start does not affect the first; a first run that could not start says nothing.
     let last = match again.filter(|again| again.obstacle().is_none()) {
         Some(again) => again,
         None => runs.candidate,
@@ -264,13 +264,14 @@ pub fn attribute(runs: GateRuns<'_>) -> Attribution {
     }
 }
 
-/// Compares how many tests are executed with how many were at the base.
+/// Compares the number of executed tests with the base's.
 fn fewer_tests(now: &GateRun, base: Option<&GateRun>, checks_differ: bool) -> Option<Attribution> {
     let base = base?;
     let before = base.executed()?;
     let fewer = match now.executed() {
         Some(executed) => executed < before,
-        // A runner that counted must count; some do so only when something failed, and are silent where nothing did.
+        // A runner that counted before must count now. Some runners print counts only on failure, and nothing on
+        // success.
         None => {
             before > 0 && (now.passed() || !base.passed()) && now.status != GateStatus::TimedOut
         }
@@ -284,32 +285,32 @@ fn fewer_tests(now: &GateRun, base: Option<&GateRun>, checks_differ: bool) -> Op
     })
 }
 
-/// Whether more tests fail than did at the base, in each run at the candidate that counted.
+/// Whether more tests fail than at the base, in each run at the candidate that has a count.
 fn more_failures(runs: &GateRuns<'_>, base: &GateRun) -> bool {
     let failures = |run: &GateRun| run.executed().and(run.tests).map(|tests| tests.failed);
     let now = [Some(runs.candidate), runs.again].into_iter().flatten().filter_map(failures).min();
     matches!((now, failures(base)), (Some(now), Some(before)) if now > before)
 }
 
-/// What an attribution leads to.
+/// The consequence of an attribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It speaks for the candidate.
+    /// It is evidence for the candidate.
     Proof,
-    /// It is as if there were no gate.
+    /// It has no effect, as if there were no gate.
     Nothing,
     /// It does not block; the verifier is asked about it.
     Question,
     /// The candidate is rejected.
     Block,
-    /// The gate is of no use until a person has put it right.
+    /// The gate is useless until a person has fixed it.
     Person,
-    /// The machine got in the way: the gate is to be run again.
+    /// A fault of the machine: the gate must run again.
     Trouble,
 }
 
 impl Attribution {
-    /// Returns the name that is written.
+    /// Returns the serialised name.
     pub const fn name(&self) -> &'static str {
         match self {
             Attribution::Passed => "passed",
@@ -343,11 +344,11 @@ impl Attribution {
 }
 
 impl Attribution {
-    /// Returns what it says of accepted work; `None` if it is as if there were no gate.
+    /// Returns the level of proof for accepted work; `None` if it is as if there were no gate.
     pub const fn level(&self) -> Option<ProofLevel> {
         match self {
             Attribution::ProvedNothing => None,
-            // Whether tests that are gone still pass is known from the run with the anchor's checks.
+            // Whether missing tests still pass is known from the run with the anchor's checks.
             Attribution::Passed | Attribution::TestsGone { candidate: Some(_), .. } => {
                 Some(ProofLevel::GatesPassed)
             }
@@ -359,20 +360,20 @@ impl Attribution {
     }
 }
 
-/// What one gate says.
+/// The result of one gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateReport {
     pub gate: String,
     pub attribution: Attribution,
-    /// How the run went that the report is about.
+    /// The status of the run that the report is about.
     pub status: GateStatus,
-    /// The file that holds its output; only for who is on this machine.
+    /// The file that contains its output; useful only on this machine.
     pub output: String,
-    /// How the output ended.
+    /// The end of the output.
     pub last: String,
 }
 
-/// What all gates say together.
+/// The combined result of all gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatesView {
     reports: Vec<GateReport>,
@@ -392,7 +393,7 @@ impl GatesView {
         self.reports.iter().filter(move |report| report.attribution.effect() == effect)
     }
 
-    /// What gates say of the candidate: the lowest of all that say anything.
+    /// The level of proof by the gates: the lowest of all that have one.
     pub fn level(&self) -> ProofLevel {
         let levels = self.reports.iter().filter_map(|report| report.attribution.level());
         levels.min().unwrap_or(ProofLevel::NotProven)

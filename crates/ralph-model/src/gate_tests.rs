@@ -1,5 +1,5 @@
-//! Attribution is tested whole: every combination of runs is looked up in a list of rules written here anew, of which
-//! the first that matches decides, and every rule must decide something.
+//! Attribution is tested exhaustively: every combination of runs is looked up in an independent list of rules, of which
+//! the first match decides, and every rule must decide some case.
 
 use super::*;
 use crate::glob::Glob;
@@ -75,7 +75,7 @@ fn counted(run: &GateRun) -> Option<u64> {
 }
 
 impl Case {
-    /// The run that speaks for the candidate.
+    /// The run that represents the candidate.
     fn says(&self) -> &GateRun {
         match &self.again {
             Some(again) if !green(&self.candidate) && !stuck(again) => again,
@@ -95,7 +95,7 @@ impl Case {
         matches!((counted(self.says()), self.base_count()), (Some(now), Some(before)) if now < before)
     }
 
-    /// No count where the base printed one after the same result.
+    /// No count although the base printed one after the same result.
     fn fell_silent(&self, alike: fn(&GateRun) -> bool) -> bool {
         counted(self.says()).is_none()
             && self.says().status != GateStatus::TimedOut
@@ -240,7 +240,7 @@ fn a_gate_is_never_proof_unless_a_run_at_the_candidate_passed() {
     }
 }
 
-/// Whether the gate's program is not there: another run cannot change that.
+/// Whether the gate's program is missing: another run cannot change that.
 fn is_missing(run: &GateRun) -> bool {
     matches!(run.obstacle(), Some(Obstacle::NoProgram { .. }))
 }

@@ -1,9 +1,9 @@
-//! Patterns for paths inside a repository, as people write them in configuration.
+//! Patterns for paths inside a repository, as written in configuration.
 //!
-//! `*` stands for any part of one name, `?` for one character of it, `**` for any number of directories. A pattern that
-//! ends with `/` means everything below; one without any other `/` is matched against the file's name wherever it
-//! lies, as git does with what it ignores. Character classes, braces and negation are left out. Matching never takes
-//! longer than pattern times path.
+//! `*` matches any part of one name, `?` one character of it, `**` any number of directories. A pattern that ends with
+//! `/` matches everything below; one without any other `/` is matched against the file name in any directory, like
+//! git's ignore patterns. Character classes, braces and negation are not supported. Matching takes at most time
+//! proportional to pattern length times path length.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl fmt::Display for Glob {
     }
 }
 
-/// Matches one name. On a mismatch the last `*` takes one character more, so no choice is ever tried twice.
+/// Matches one name. On a mismatch the last `*` takes one more character, so there is no exponential backtracking.
 fn name_matches(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
     let mut last_star = None;
@@ -138,7 +138,7 @@ mod tests {
         assert!(!Glob::new(format!("{}c", "*a".repeat(200))).matches(&"a".repeat(2000)));
     }
 
-    /// The definition, without regard to cost.
+    /// The naive definition, ignoring cost.
     fn plainly(pattern: &[char], name: &[char]) -> bool {
         match (pattern, name) {
             ([], []) => true,

@@ -1,4 +1,4 @@
-//! Names of things: ids that are checked where they come in and need no check after that.
+//! Ids that are validated on input and need no check after that.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 /// The id of a run, such as `20261115-203000Z-1a2b3c4d5e6f7081`.
 ///
-/// It holds digits, lower-case hex, `-` and `Z` only, so that it serves as a file name and a ref name anywhere. Ids sort
-/// by the time they were made. Earlier versions wrote 8 hex digits after the time; such ids are read as they are.
+/// It contains only digits, lower-case hex, `-` and `Z`, so it is a valid file name and ref name everywhere. Ids sort
+/// by time. Earlier versions wrote 8 hex digits after the time; such ids are accepted unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
 impl RunId {
-    /// Makes the id of a run that begins at `stamp`; `nonce` is random and tells runs of one second apart.
+    /// Creates the id of a run that begins at `stamp`; `nonce` is random and distinguishes runs of the same second.
     pub fn new(stamp: Timestamp, nonce: u64) -> RunId {
-        // Years before 0 would be written with a sign.
+        // Years before 0 would have a sign.
         let stamp = stamp.max(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
         RunId(format!("{}-{nonce:016x}", stamp.strftime("%Y%m%d-%H%M%SZ")))
     }
@@ -68,7 +68,7 @@ impl FromStr for RunId {
     }
 }
 
-/// Makes the type of a full name of a git object: 40 or 64 lower-case hex digits.
+/// Defines the type of a full git object name: 40 or 64 lower-case hex digits.
 macro_rules! object_name {
     ($(#[$doc:meta])* $name:ident, $invalid:ident, $what:literal) => {
         $(#[$doc])*

@@ -1,7 +1,7 @@
-//! Ralph's domain: what there is, what can happen, what follows from it.
+//! Ralph's domain: its states, events and rules.
 //!
-//! Everything here is pure. There is no file, clock, process, environment or randomness in this crate; times and ids
-//! come in as arguments, so that a whole night of runs can be decided in a test in a millisecond.
+//! Everything here is pure. This crate uses no files, clock, processes, environment or randomness; times and ids are
+//! arguments, so that a test can decide a whole night of runs in a millisecond.
 
 pub mod board;
 pub mod build;

@@ -1,11 +1,11 @@
-//! Merging memory files (`SCRATCHPAD.md`, `progress.txt`): both sides' lines are kept.
+//! Merges memory files (`SCRATCHPAD.md`, `progress.txt`): the lines of both sides are kept.
 //!
-//! These files are notes. A line too many is harmless, a lost one is not, so there are no conflicts: what either side
-//! added since the common version is in the result, the person's additions last.
+//! These files are notes. A duplicate line is harmless, a lost one is not, so there are no conflicts: the result
+//! contains everything that either side added since the common version, the person's additions last.
 
 use std::collections::HashMap;
 
-/// Returns what `ours` and `theirs` have made of `base`, with every added line of both.
+/// Merges `ours` and `theirs`, which both derive from `base`, and keeps every added line.
 pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     if ours == base || ours == theirs {
         return theirs.to_vec();
@@ -30,13 +30,13 @@ pub fn merge_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Returns `ours` with the lines that `theirs` added to `base`, and all of its own: whose line it is that an agent took
-/// out of its copy cannot be told.
+/// Returns `ours` completely, plus the lines that `theirs` added to `base`. Lines that an agent removed from its copy
+/// are kept, because their owner is unknown.
 pub fn add_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     if ours == base && theirs.starts_with(base) {
         return theirs.to_vec();
     }
-    // With `ours` unlike `base`, the merge keeps all of it.
+    // With `ours` different from `base`, the merge keeps all of it.
     if ours != base && ours != theirs {
         return merge_notes(base, ours, theirs);
     }
@@ -49,7 +49,7 @@ pub fn add_notes(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Whether these lines are in a text, one after the other.
+/// Whether a text contains these lines consecutively.
 fn holds_block(text: &[u8], lines: &[u8]) -> bool {
     let split = |text: &[u8]| -> Vec<Vec<u8>> {
         text.split_inclusive(|byte| *byte == b'\n').map(|line| trimmed(line).to_vec()).collect()
@@ -58,7 +58,7 @@ fn holds_block(text: &[u8], lines: &[u8]) -> bool {
     !lines.is_empty() && text.windows(lines.len()).any(|found| found == lines)
 }
 
-/// Returns the lines of `theirs` that neither `base` nor `ours` has as often.
+/// Returns the lines that occur more often in `theirs` than in `base` and `ours`.
 fn added_lines(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     let mut known: HashMap<&[u8], usize> = HashMap::new();
     let (in_base, in_ours) = (count(base), count(ours));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an agent makes of its copy, all of ours is there.
+        /// Whatever an agent does to its copy, all of ours is kept.
         #[test]
         fn no_line_of_ours_is_lost(
             base in proptest::collection::vec("[ab]{0,2}", 0..6),

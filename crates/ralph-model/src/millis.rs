@@ -1,4 +1,4 @@
-//! Durations on the wire: whole milliseconds as a number, so that a person can read them in a line of JSON.
+//! Durations on the wire: integer milliseconds, which are readable in a line of JSON.
 
 use std::time::Duration;
 

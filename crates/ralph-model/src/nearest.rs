@@ -1,6 +1,6 @@
-//! Which known word a mistyped one was meant to be.
+//! Suggestions for mistyped words.
 
-/// Returns `; did you mean ...?` where one of `known` is near to `word`, else nothing.
+/// Returns `; did you mean ...?` if one of `known` is close to `word`, otherwise nothing.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(word, known).first() {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
@@ -8,16 +8,16 @@ pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// Returns the words that are near to `word`, nearest first. Upper and lower case are the same.
+/// Returns the words close to `word`, closest first, ignoring case.
 ///
-/// The distance counts characters that are inserted, removed, replaced or swapped with their neighbour.
+/// The distance counts insertions, deletions, replacements and swaps of adjacent characters.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let mut near: Vec<_> = known
         .into_iter()
         .filter_map(|candidate| {
             let tolerance = candidate.len().div_ceil(3);
-            // What was typed may be very long, and the distance takes time in proportion.
+            // The typed word may be very long, and the time grows with its length.
             if word.len().abs_diff(candidate.len()) > candidate.len() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! What a run amounts to, decided from its facts and its end.
+//! The outcome of a run, decided from its facts and its end.
 //!
 //! The first line that applies decides:
 //!
@@ -26,13 +26,13 @@
 //! | exited with 0 | no text, no tool call | trouble: no output |
 //! | exited with 0 | no last word | trouble: agent |
 //!
-//! A whole turn is one with no error, a last word, and text or tool calls. An exit code alone decides nothing: some agents
-//! exit with 0 after an error, and some die after their work is done. So an exit with 0 does not rule a limit out unless
-//! the run did what it was asked for, its [`ClaimCheck`]: what wraps an agent (`agent | tee log`) exits with 0 for it. A run
-//! that made tool calls got through to its model, and is held to what it said.
+//! A whole turn is one with no error, a final message, and text or tool calls. An exit code alone decides nothing: some
+//! agents exit with 0 after an error, and some crash after their work is done. So an exit with 0 rules out a limit only
+//! if the run did what it was asked for, its [`ClaimCheck`]: a wrapper (`agent | tee log`) exits with 0 whatever the
+//! agent does. A run that made tool calls reached its model, and is judged by what it said.
 //!
-//! A timeout is a fact about the work unless the agent told what it was held up by. Text is never asked about a run
-//! that timed out: one that works on rate limits would else be repeated for ever, for limits cost nothing.
+//! A timeout is a fact about the work unless the agent reported what it was waiting for. Text is never consulted for a
+//! run that timed out: a run that works on rate-limit code would be repeated forever, because limits cost nothing.
 
 use jiff::Timestamp;
 
@@ -42,37 +42,37 @@ use crate::run::{
     AgentError, ProcessExit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit,
 };
 
-/// How many characters of stderr are shown of a crash.
+/// How many characters of stderr are shown after a crash.
 const LONGEST_STDERR: usize = 400;
 
-/// Whether a run did what its role ends with: the lines that the prompt asks for, a request that was granted.
+/// Whether a run produced what its role must end with: the lines that the prompt asks for, or a granted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimCheck {
     Made,
-    /// A request was granted through the channel, which counts as a claim and shows that the run did something.
+    /// A request was granted through the channel; it counts as a claim and shows that the run did something.
     Granted,
     Missing,
     /// Unknown: this role has no completion marker.
     Unknown,
 }
 
-/// How a run ended, beside what its events told.
+/// The end of a run, in addition to its events.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClose<'a> {
     pub end: &'a RunEnd,
     pub exit: Option<ProcessExit>,
     /// The last lines of the output, stdout and stderr, as text.
     pub tail: &'a str,
-    /// The last lines of stderr alone that are not blank.
+    /// The last non-blank lines of stderr alone.
     pub stderr: &'a str,
     pub claim: ClaimCheck,
-    /// Phrases of the person's that tell of a usage limit.
+    /// The person's own phrases for a usage limit.
     pub limit_patterns: &'a [String],
     pub now: Timestamp,
 }
 
 impl RunFacts {
-    /// Returns what the run amounts to.
+    /// Returns the outcome of the run.
     pub fn outcome(&self, close: &RunClose<'_>) -> RunOutcome {
         let timed_out = match close.end {
             RunEnd::NotStarted { reason } => {
@@ -133,7 +133,7 @@ impl RunFacts {
         }
     }
 
-    /// Returns the limit that a run reported in place of an answer.
+    /// Returns the limit that a run reported instead of an answer.
     fn limit_of_a_whole_turn(&self, close: &RunClose<'_>) -> Option<UsageLimit> {
         let spoke_only = self.tool_calls == 0;
         match close.claim {
@@ -159,7 +159,8 @@ impl RunFacts {
             && self.did_anything()
     }
 
-    /// Whether the model said something or called a tool. An empty last word after tool calls is still a whole turn.
+    /// Whether the model said something or called a tool. An empty final message after tool calls is still a whole
+    /// turn.
     fn did_anything(&self) -> bool {
         let said =
             |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
@@ -171,7 +172,7 @@ fn trouble(trouble: Trouble) -> RunOutcome {
     RunOutcome::Trouble { trouble }
 }
 
-/// Returns lines as one, without what a terminal would act on; `None` if there are none.
+/// Joins lines into one without terminal control characters; `None` if there are none.
 fn one_line(lines: &str) -> Option<String> {
     let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text: String = lines.join(" | ").chars().filter(|c| !c.is_control()).collect();
@@ -183,7 +184,7 @@ fn agent_trouble(message: &str) -> RunOutcome {
     trouble(Trouble::Agent { message: message.to_owned() })
 }
 
-/// Returns what an error amounts to, if its kind says what it is.
+/// Returns the outcome of an error, if its kind identifies the cause.
 fn told_by_error(error: &AgentError) -> Option<RunOutcome> {
     let message = error.message.clone();
     Some(trouble(match error.kind {
@@ -194,7 +195,7 @@ fn told_by_error(error: &AgentError) -> Option<RunOutcome> {
         ErrorKind::Network => Trouble::Network { message },
         ErrorKind::UnknownSession => Trouble::UnknownSession { message },
         ErrorKind::Context => return Some(RunOutcome::ContextFull),
-        // An interruption by the person ends the run as such; one that only the agent speaks of is an error like any.
+        // An interruption by the person ends the run as such; one that only the agent reports is an ordinary error.
         ErrorKind::Interrupted | ErrorKind::Other => return None,
     }))
 }

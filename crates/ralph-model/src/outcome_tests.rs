@@ -1,5 +1,5 @@
-//! The decision is tested whole: every combination of what can be known is looked up in a table of rules written here
-//! anew, of which the first that matches decides, and every rule must decide something.
+//! The decision is tested exhaustively: every combination of facts is looked up in an independent table of rules, of
+//! which the first match decides, and every rule must decide some case.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::usage::Usage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// What the agent was trying again when the run ended.
+/// What the agent was retrying when the run ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Retry {
     Nothing,
@@ -16,13 +16,13 @@ enum Retry {
     Answered(u16),
 }
 
-/// One combination of what can be known of a run.
+/// One combination of facts about a run.
 #[derive(Debug)]
 struct Case {
     end: RunEnd,
     exit: Option<ProcessExit>,
     last_word: Option<&'static str>,
-    /// Tool calls or text before the last word.
+    /// Tool calls or text before the final message.
     activity: bool,
     error: Option<ErrorKind>,
     limit: Option<UsageLimit>,
@@ -160,7 +160,7 @@ impl Case {
         self.exit == Some(ProcessExit::Code(0))
     }
 
-    /// A clean exit with a last word.
+    /// A clean exit with a final message.
     fn whole(&self) -> bool {
         self.exited()
             && self.ok()
@@ -169,7 +169,7 @@ impl Case {
             && !self.silent()
     }
 
-    /// It may have said in place of an answer that it is at its limit.
+    /// It may have reported its limit instead of an answer.
     fn spoke_only(&self) -> bool {
         self.whole()
             && !matches!(self.claim, ClaimCheck::Made | ClaimCheck::Granted)

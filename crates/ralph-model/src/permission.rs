@@ -1,8 +1,8 @@
-//! Which changes to tasks and issues each role may ask the harness for while it runs.
+//! The changes to tasks and issues that each role may request while it runs.
 //!
 //! No agent accepts its own work: no role can both claim a task done and accept one, and a run has one role. A person's
-//! own commands do not come through here: outside a run a change is the person's word. Whether a change can be made at
-//! all (an unknown id, a cycle) is the plan's to say.
+//! own commands are not checked here: outside a run, a change is the person's decision. Whether a change is possible at
+//! all (an unknown id, a cycle) is up to the plan.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::RunId;
 use crate::role::Role;
 
-/// A change to the plan that can be asked for through a run's channel.
+/// A change to the plan that can be requested through a run's channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mutation {
@@ -41,7 +41,7 @@ impl Mutation {
         Mutation::SetSpec,
     ];
 
-    /// The command that asks for it.
+    /// The command that requests it.
     pub const fn command(self) -> &'static str {
         match self {
             Mutation::TaskAdd => "ralph task add",
@@ -63,12 +63,12 @@ impl Mutation {
 pub enum Reach {
     /// Any task or issue, or a new one.
     Any,
-    /// Only what the run was given to work on.
+    /// Only the items given to the run.
     Given,
 }
 
 impl Role {
-    /// Returns what this role may apply `mutation` to, if it may ask for it at all.
+    /// Returns what this role may apply `mutation` to, if it may request it at all.
     pub const fn reach(self, mutation: Mutation) -> Option<Reach> {
         match (self, mutation) {
             (Role::Builder, Mutation::IssueAdd)
@@ -90,25 +90,25 @@ impl Role {
     }
 }
 
-/// The run that asks.
+/// The requesting run.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
     pub run: &'a RunId,
     pub role: Role,
-    /// The ids of the tasks and issues that the run was given.
+    /// The ids of the tasks and issues given to the run.
     pub given: &'a [String],
 }
 
-/// One existing task or issue that a mutation is about.
+/// One existing task or issue that a mutation affects.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub id: &'a str,
 }
 
-/// Checks whether `asker` may have `mutation` applied to `target`.
+/// Checks whether `asker` may apply `mutation` to `target`.
 ///
-/// There is no target for what is new, nor for what stands for all that was given (`ralph issue done-all`): the store
-/// applies that to what the run was given, and asks here once for each task where several are accepted at once.
+/// There is no target for new items, nor for commands that apply to everything given (`ralph issue done-all`): the
+/// store applies those to the items given to the run, and checks once per task if several are accepted at once.
 pub fn check(
     asker: Asker<'_>,
     mutation: Mutation,
@@ -127,7 +127,7 @@ pub fn check(
     Ok(())
 }
 
-/// Why a mutation is not applied. It reads as one sentence that an agent can act on.
+/// Why a mutation is refused, as one sentence that an agent can act on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Refusal {
@@ -163,7 +163,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What a role can do in place of what it must not.
+/// What a role can do instead of a forbidden change.
 fn instead(role: Role) -> String {
     let allowed: Vec<_> = Mutation::ALL
         .into_iter()
@@ -184,7 +184,7 @@ fn instead(role: Role) -> String {
 mod tests {
     use super::*;
 
-    /// `a`: any; `g`: what was given; `.`: refused. One column for each mutation, in the order of `Mutation::ALL`.
+    /// `a`: any; `g`: only given items; `.`: refused. One column for each mutation, in the order of `Mutation::ALL`.
     const TABLE: [(Role, &str); 8] = [
         (Role::Planner, "a........."),
         (Role::Interviewer, ".........."),

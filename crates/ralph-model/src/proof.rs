@@ -1,23 +1,23 @@
-//! Levels of proof: what is known of accepted work, shown wherever a result is.
+//! Levels of proof of accepted work, shown with every result.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What gates say of accepted work; the lowest of several counts.
+/// The level of proof by the gates; the lowest of several counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProofLevel {
-    /// No gate, no test, a gate that was red before and after, or one that could not be run.
+    /// No gate, no test, a gate that was red before and after, or one that could not run.
     NotProven,
-    /// The gates pass, and the changes of their checks were approved; or one of the gates is flaky.
+    /// The gates pass, and the changes to their checks were approved; or one of the gates is flaky.
     ChecksChanged,
-    /// The gates pass, with the anchor's checks too.
+    /// The gates pass, also with the anchor's checks.
     GatesPassed,
 }
 
 impl ProofLevel {
-    /// Reads what is shown.
+    /// Parses the displayed text.
     pub fn from_text(text: &str) -> Option<ProofLevel> {
         let all = [ProofLevel::NotProven, ProofLevel::ChecksChanged, ProofLevel::GatesPassed];
         all.into_iter().find(|level| level.to_string() == text)

@@ -1,9 +1,9 @@
-//! Receipts: what an accepted commit was accepted on, so that anyone can check it again.
+//! Receipts: the evidence on which a commit was accepted, so that anyone can check it again.
 //!
-//! A receipt is written once, as a git note, and never rewritten. Everything in it counts, so what this Ralph does not
-//! know is refused: an unknown field as an error, a higher version as such. A new field means a new version; older ones
-//! are read for ever. Version 2 adds the level and the changed checks. The gates stand in it whole (command, limits, setup), so that they can be run again
-//! in a clone that has no configuration of its own.
+//! A receipt is written once, as a git note, and never rewritten. Everything in it matters, so unknown content is
+//! refused: an unknown field as an error, a higher version as such. A new field means a new version; older versions
+//! stay readable forever. Version 2 adds the level and the changed checks. Gates are included completely (command,
+//! limits, setup), so that they can be run again in a clone without any configuration.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::verdict::CheckOpinion;
 /// The version this Ralph writes, and the highest it reads.
 pub(crate) const RECEIPT_VERSION: u32 = 2;
 
-/// What an accepted commit was accepted on.
+/// The evidence on which a commit was accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
@@ -39,10 +39,10 @@ pub struct Receipt {
     /// How the checkout was set up before the gates ran.
     pub setup: Vec<Vec<String>>,
     pub caches: Caches,
-    /// What was known of the work when it was accepted; version 1 does not say it.
+    /// The level of proof when the work was accepted; absent in version 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<ProofLevel>,
-    /// The checks that the work changed, and who agreed; version 1 does not say it.
+    /// The checks that the work changed, and who agreed; absent in version 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckReceipt>,
     /// Empty: not proven by gates.
@@ -99,7 +99,7 @@ pub struct Worker {
     pub model: Option<String>,
 }
 
-/// What kept the agent from what it must not touch.
+/// The boundary that was in force for the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundaryInForce {
@@ -108,7 +108,7 @@ pub enum BoundaryInForce {
     Off,
 }
 
-/// Whether the gates found what earlier runs had left.
+/// Whether the gates used caches of earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Caches {
@@ -116,7 +116,7 @@ pub enum Caches {
     Warm { paths: Vec<String> },
 }
 
-/// One gate, as it ran at the candidate, and what follows from it.
+/// One gate, its run at the candidate, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateReceipt {
@@ -124,14 +124,14 @@ pub struct GateReceipt {
     pub result: GateStatus,
     #[serde(with = "millis", rename = "duration_ms")]
     pub duration: Duration,
-    /// The SHA-256 of all it printed, in hex.
+    /// The SHA-256 of its whole output, in hex.
     pub output_sha256: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<TestCounts>,
     pub finding: Attribution,
 }
 
-/// A check that differs from the one by which the work was judged, and who agreed with that.
+/// A check that differs from the anchor's, and who agreed to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckReceipt {
@@ -139,13 +139,13 @@ pub struct CheckReceipt {
     pub agreed: CheckConsent,
 }
 
-/// Who agreed with a changed check.
+/// Who agreed to a changed check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum CheckConsent {
-    /// No approval was needed: the work passes with the checks as they were.
+    /// No approval was needed: the work passes with the anchor's checks.
     Nobody,
-    /// The spec or the configuration allows it, by this pattern.
+    /// This pattern in the spec or the configuration allows it.
     Allowed {
         pattern: String,
     },
@@ -156,7 +156,7 @@ pub enum CheckConsent {
     Person,
 }
 
-/// Who verified the commit, and what came of it.
+/// The verifier of the commit, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifierReceipt {
@@ -166,16 +166,16 @@ pub struct VerifierReceipt {
     pub opinion: Opinion,
 }
 
-/// What the verifier thought.
+/// The verifier's opinion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opinion {
     Verified,
-    /// It did not verify the work, and a person decided otherwise.
+    /// It did not verify the work, and a person overruled it.
     Overruled,
 }
 
-/// A text that is no receipt this Ralph can vouch for.
+/// A text that is not a receipt this Ralph can read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptError {
     #[error("it was written by a newer ralph (version {found}, this one reads {RECEIPT_VERSION})")]
@@ -187,7 +187,7 @@ pub enum ReceiptError {
 }
 
 impl Receipt {
-    /// Reads a receipt, all of it or nothing.
+    /// Parses a receipt, completely or not at all.
     pub fn parse(text: &str) -> Result<Receipt, ReceiptError> {
         let value: Value = serde_json::from_str(text).map_err(ReceiptError::Malformed)?;
         match value.get("version").and_then(Value::as_u64) {
@@ -197,7 +197,7 @@ impl Receipt {
             _ => {}
         }
         let receipt: Receipt = serde_json::from_str(text).map_err(ReceiptError::Malformed)?;
-        // Inside of variants with a tag serde lets unknown fields pass, so what was read is held against the text.
+        // Serde ignores unknown fields inside tagged variants, so compare the parsed receipt with the text.
         let read = serde_json::to_value(&receipt).expect("a receipt has string keys only");
         let later = match receipt.version {
             Version::One if receipt.level.is_some() => Some("level".to_owned()),
@@ -210,7 +210,7 @@ impl Receipt {
         }
     }
 
-    /// Writes a receipt for people and programs to read, with a line end.
+    /// Renders a receipt for people and programs, with a final newline.
     pub fn render(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a receipt has string keys only");
         text.push('\n');
@@ -218,14 +218,14 @@ impl Receipt {
     }
 }
 
-/// Returns where `text` says something that is not in `read`.
+/// Returns the first value in `text` that is missing in `read`.
 fn first_unknown(text: &Value, read: &Value, path: &str) -> Option<String> {
     match (text, read) {
         (Value::Object(text), Value::Object(read)) => text.iter().find_map(|(key, value)| {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match read.get(key) {
                 Some(read) => first_unknown(value, read, &path),
-                // What is left out when it is empty may be written out.
+                // A field that is omitted when empty may also be written out.
                 None if matches!(value, Value::Null | Value::Bool(false)) => None,
                 None if value.as_array().is_some_and(Vec::is_empty) => None,
                 None => Some(path),

@@ -7,7 +7,7 @@ use crate::gate::{BuiltIn, Check, Obstacle};
 use crate::glob::Glob;
 use crate::run::ProcessExit;
 
-/// As the first version wrote it.
+/// In the format of the first version.
 fn sample() -> Receipt {
     Receipt {
         version: Version::One,

@@ -1,7 +1,7 @@
-//! Rehearsal scripts: what the built-in scripted agent does in each of its invocations.
+//! Rehearsal scripts: the behaviour of the built-in scripted agent in each invocation.
 //!
-//! A script is text, one step a line, in blocks for a role and an invocation. Parsing is total: it yields a script or
-//! every problem there is, each with its line. Playing a script is not here; neither is counting invocations.
+//! A script is text, one step per line, in blocks for a role and an invocation. Parsing is total: it returns a script
+//! or all problems, each with its line. Playing a script and counting invocations are done elsewhere.
 
 mod grammar;
 mod parser;
@@ -37,7 +37,7 @@ impl Script {
     }
 }
 
-/// What is played in one invocation.
+/// The steps of one invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     pub selector: Selector,
@@ -46,14 +46,14 @@ pub struct Block {
     pub steps: Vec<PlacedStep>,
 }
 
-/// A step and the line of the script on which it stands.
+/// A step and its line in the script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedStep {
     pub line: usize,
     pub step: Step,
 }
 
-/// Which invocations a block is for; what is absent matches everything.
+/// The invocations a block is for; an absent field matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     pub role: Option<Role>,
@@ -66,7 +66,7 @@ impl Selector {
             && self.invocation.is_none_or(|wanted| wanted == invocation)
     }
 
-    /// A role says more than a number, and both say more than either.
+    /// A role is more specific than a number, and both are more specific than either.
     fn specificity(self) -> (bool, bool) {
         (self.role.is_some(), self.invocation.is_some())
     }
@@ -83,11 +83,11 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Something wrong with a script.
+/// A problem of a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ScriptProblem {
-    /// Counted from 1.
+    /// One-based.
     pub line: usize,
     pub message: String,
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::event::ErrorKind;
 use crate::usage::Usage;
 
-/// Reads a script of one block.
+/// Parses a script of one block.
 fn steps(text: &str) -> Vec<Step> {
     let script = parse(text).unwrap();
     let [block] = script.blocks.as_slice() else { panic!("more than one block in {text:?}") };
@@ -225,7 +225,7 @@ fn variables_are_filled_in_when_a_template_is_used() {
     assert!(Template::parse("a ${COMMIT").is_err());
 }
 
-/// Lines that look like scripts: words of the format, broken and whole, and the characters that mean something.
+/// Lines that resemble scripts: valid and broken keywords, and special characters.
 fn scriptish() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         4 => proptest::sample::select(STEP_NAMES.to_vec()).prop_map(str::to_owned),

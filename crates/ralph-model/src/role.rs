@@ -1,11 +1,11 @@
-//! The roles an agent can have in a run: what it is there for, and whether it may change the workspace.
+//! The roles of an agent in a run, and whether each may change the workspace.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What an agent is asked to be in one run.
+/// The role of an agent in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -45,7 +45,7 @@ impl Role {
         }
     }
 
-    /// The word that the logs of a run begin with: the phase for the pipeline's roles, else the role.
+    /// The prefix of a run's logs: the phase for the pipeline's roles, otherwise the role.
     pub const fn log_name(self) -> &'static str {
         match self {
             Role::Planner => "plan",
@@ -55,7 +55,7 @@ impl Role {
         }
     }
 
-    /// Whether this role may change the workspace. The verifier builds, but in a checkout of its own.
+    /// Whether this role may change the workspace. The verifier builds, but in its own checkout.
     pub const fn writes_workspace(self) -> bool {
         matches!(self, Role::Implementer | Role::Builder)
     }

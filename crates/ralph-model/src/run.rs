@@ -1,6 +1,6 @@
-//! One run of an agent: the facts the harness gathered while it went on, and what they add up to.
+//! One run of an agent: the facts the harness gathers during it.
 //!
-//! `RunFacts` is a fold over the run's events; what they amount to is decided in [`crate::outcome`].
+//! `RunFacts` is a fold over the run's events; [`crate::outcome`] decides the outcome.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,18 +13,18 @@ use crate::event::{AgentEvent, ErrorKind, LimitStatus};
 use crate::millis;
 use crate::usage::Usage;
 
-/// Why a run is over.
+/// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEnd {
-    /// The agent ended by itself.
+    /// The agent exited by itself.
     Exited,
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     WallTimeout {
         #[serde(with = "millis", rename = "after_ms")]
         after: Duration,
     },
-    /// It made no progress for longer than it may.
+    /// It made no progress for too long.
     IdleTimeout {
         #[serde(with = "millis", rename = "after_ms")]
         after: Duration,
@@ -33,13 +33,13 @@ pub enum RunEnd {
     ContextLimit { used: u64, window: u64 },
     /// The person interrupted.
     Interrupted,
-    /// The person decided meanwhile on what it was for.
+    /// Meanwhile the person decided on its item.
     Withdrawn,
     /// It reported an error after which it could only fail, and was stopped.
     Hopeless,
     /// It could not be started.
     NotStarted { reason: String },
-    /// The machine or the harness failed (a full disk, a directory that cannot be made, a guard that was killed).
+    /// The machine or the harness failed (a full disk, a directory that cannot be created, a killed guard).
     MachineFault { reason: String },
 }
 
@@ -77,8 +77,9 @@ pub struct AgentError {
 impl AgentError {
     /// Whether this error says more about the run than `other`, which came later.
     ///
-    /// The first fatal error is the cause and what follows is its echo: an agent that is stopped because its key was
-    /// refused reports an interruption next. Only a cause that could not be told apart gives way to one that can.
+    /// The first fatal error is the cause, and later ones are its consequences: an agent that stops because its key was
+    /// refused reports an interruption next. A cause is replaced only if its kind is unknown and the later one's is
+    /// known.
     fn outranks(&self, other: &AgentError) -> bool {
         let vague =
             |error: &AgentError| matches!(error.kind, ErrorKind::Other | ErrorKind::Interrupted);
@@ -86,7 +87,7 @@ impl AgentError {
     }
 }
 
-/// A request that the agent tries again by itself, with nothing heard from the model since.
+/// A request that the agent retries by itself, with no output of the model since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retrying {
     pub status: Option<u16>,
@@ -106,7 +107,7 @@ pub struct ContextFill {
     pub window: Option<u64>,
 }
 
-/// Everything the harness knows of one run.
+/// All facts of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFacts {
     pub session: Option<String>,
@@ -116,21 +117,21 @@ pub struct RunFacts {
     pub cost_usd: Option<f64>,
     pub cost_is_cumulative: bool,
     pub context: Option<ContextFill>,
-    /// The most that the context ever held.
+    /// The highest fill of the context.
     pub context_max: Option<u64>,
     pub tool_calls: u64,
     pub open_tools: HashSet<String>,
     pub last_text: Option<String>,
     pub final_message: Option<String>,
     pub error: Option<AgentError>,
-    /// The limit that stands: nothing the agent did later shows that it is over.
+    /// The limit in force: nothing the agent did later shows that it has ended.
     pub limit: Option<UsageLimit>,
     pub retries: u64,
     pub retrying: Option<Retrying>,
 }
 
 impl RunFacts {
-    /// Takes one event into account.
+    /// Applies one event.
     pub fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Session { id, model } => {
@@ -141,12 +142,12 @@ impl RunFacts {
             }
             AgentEvent::Text { text } => {
                 self.model_spoke();
-                // In place: there may be millions of them.
+                // In place, because there may be millions of them.
                 self.last_text.get_or_insert_default().clone_from(text);
             }
             AgentEvent::ToolCall { id, .. } => {
                 self.model_spoke();
-                // Some agents put a limit into words as if the model had said them; a tool call cannot be made up.
+                // Some agents report a limit as text of the model; a tool call cannot be faked that way.
                 self.limit = None;
                 self.tool_calls += 1;
                 self.open_tools.insert(id.clone());
@@ -186,7 +187,7 @@ impl RunFacts {
                 }
                 let error = AgentError { kind: *kind, message: message.clone(), fatal: *fatal };
                 match &mut self.error {
-                    // The same, said again: the later words know more.
+                    // The same error again: the later message has more detail.
                     Some(known) if known.kind == error.kind => {
                         known.message = error.message;
                         known.fatal |= error.fatal;
@@ -198,14 +199,14 @@ impl RunFacts {
         }
     }
 
-    /// Forgets what the agent has overcome, now that the model is heard again.
+    /// Clears errors that the agent has overcome, since the model responds again.
     fn model_spoke(&mut self) {
         self.retrying = None;
         self.error = self.error.take().filter(|error| error.fatal);
     }
 }
 
-/// What a run amounts to, before anyone looks at what it claims.
+/// The outcome of a run, before its claims are considered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -223,14 +224,14 @@ pub enum RunOutcome {
     Violation { paths: Vec<String> },
     /// The person interrupted; nothing follows from it.
     Interrupted,
-    /// It was stopped, for the person decided meanwhile on what it was for.
+    /// It was stopped because the person meanwhile decided on its item.
     Withdrawn,
     /// Not the work's fault: the same step is repeated at no cost.
     Trouble { trouble: Trouble },
 }
 
 impl RunOutcome {
-    /// Takes in what the run changed that its role must not change. It only matters if the agent finished its turn.
+    /// Records violations of the role's permissions. They only matter if the agent finished its turn.
     pub fn hold_to(&mut self, violated: Vec<String>) {
         if *self == RunOutcome::Completed && !violated.is_empty() {
             *self = RunOutcome::Violation { paths: violated };
@@ -238,7 +239,7 @@ impl RunOutcome {
     }
 }
 
-/// What got in the way of a run.
+/// What prevented a run from doing its work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Trouble {
@@ -270,7 +271,7 @@ pub enum Trouble {
     NoOutput,
     Crash {
         exit: ProcessExit,
-        /// The end of what it printed on stderr.
+        /// The end of its stderr.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stderr: Option<String>,
     },

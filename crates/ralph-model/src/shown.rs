@@ -1,9 +1,9 @@
-//! Text from agents, files and git as people may see it: on one line, with nothing that steers a terminal or hides.
+//! Makes text from agents, files and git safe to display: on one line, without terminal controls or hidden characters.
 //!
-//! Characters that have an effect but no shape (controls, bidi controls, zero-width and other default-ignorable
-//! characters, line and paragraph separators) are written as escapes. They are not removed: what differs still looks
-//! different. A backslash stays as it is, so that a text which was made harmless stays the same when it is made so again;
-//! what is shown is for reading and is never parsed back. Emoji keep the joiners and selectors they are made of.
+//! Characters that have an effect but no glyph (controls, bidi controls, zero-width and other default-ignorable
+//! characters, line and paragraph separators) are escaped. They are not removed, so that different texts still look
+//! different. A backslash is kept, so that sanitizing is idempotent; the result is for reading and is never parsed
+//! back. Emoji keep their joiners and selectors.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use std::str::Chars;
 const JOINER: char = '\u{200d}';
 const EMOJI_STYLE: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
-/// Columns that a tab of a longer text is replaced by.
+/// The replacement of a tab in a longer text.
 const TAB: &str = "    ";
 
-/// Returns the text on one line, with everything that has an effect but no shape escaped.
+/// Returns the text on one line, with every character that has an effect but no glyph escaped.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -36,14 +36,14 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Returns the lines of a text, each as [`shown`] makes it, with tabs as spaces.
+/// Returns the lines of a text, each sanitized by [`shown`], with tabs as spaces.
 pub fn shown_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let expanded = |line: &str| shown(&line.replace('\t', TAB)).into_owned();
     text.lines()
         .map(move |line| if line.contains('\t') { expanded(line).into() } else { shown(line) })
 }
 
-/// Leaves out the escape sequences of a text that a program wrote for a terminal: colours, titles, movements.
+/// Removes terminal escape sequences from a program's output: colours, titles, cursor movements.
 pub fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return Cow::Borrowed(text);
@@ -71,8 +71,8 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Escapes in JSON what [`shown`] escapes in text. The value stays the same: serialised JSON has these characters in
-/// strings only, and there they may be written as `\u` escapes.
+/// Escapes in JSON what [`shown`] escapes in text. The value is unchanged: serialised JSON has these characters only in
+/// strings, where they may be written as `\u` escapes.
 pub fn shown_json(json: String) -> String {
     if is_plain_but_for_line_ends(&json) {
         return json;
@@ -90,7 +90,7 @@ pub fn shown_json(json: String) -> String {
     clean
 }
 
-/// Tells whether a character has an effect but no shape.
+/// Whether a character has an effect but no glyph.
 pub fn is_hidden(c: char) -> bool {
     let is_listed = || {
         matches!(c,
@@ -112,9 +112,9 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
-            // They end a line for some readers.
+            // Some readers treat these as line ends.
             | '\u{2028}'..='\u{2029}'
-            // Annotations between lines, and joiners of hieroglyphs.
+            // Interlinear annotations and hieroglyph joiners.
             | '\u{fff9}'..='\u{fffb}'
             | '\u{13430}'..='\u{1343f}'
         )
@@ -129,7 +129,7 @@ pub(crate) fn escape_into(text: &mut String, c: char) {
     }
 }
 
-/// Tells whether a joiner or selector only says how the emoji around it is drawn.
+/// Whether a joiner or selector only affects how the surrounding emoji is drawn.
 fn is_part_of_emoji(before: Option<char>, c: char, rest: &mut Peekable<Chars<'_>>) -> bool {
     let next = rest.peek().copied();
     match (before, c) {
@@ -147,13 +147,13 @@ fn is_pictograph(c: char) -> bool {
         && !is_hidden(c)
 }
 
-/// Tells at the speed of memory whether a text is printable ASCII, as nearly all of it is.
+/// Whether a text is printable ASCII, as nearly all text is; runs at memory speed.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 fn is_plain_but_for_line_ends(text: &str) -> bool {
-    // A chunk at a time, without an early end within it: the compiler compares many bytes at once.
+    // In chunks without an early exit, so that the compiler vectorises the comparison.
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
     text.as_bytes()
         .chunks(256)

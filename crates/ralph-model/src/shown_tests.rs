@@ -3,14 +3,14 @@ use regex_syntax::hir::{Class, HirKind};
 
 use super::*;
 
-/// Every character that a class of Unicode's own tables has.
+/// Every character of a Unicode class.
 fn class(pattern: &str) -> Vec<char> {
     let parsed = regex_syntax::parse(pattern).unwrap();
     let HirKind::Class(Class::Unicode(class)) = parsed.kind() else { panic!("{pattern}") };
     class.iter().flat_map(|range| range.start()..=range.end()).collect()
 }
 
-/// Format characters that are drawn: signs that stand before or around Arabic, Syriac and Kaithi numbers.
+/// Format characters that are drawn: signs before or around Arabic, Syriac and Kaithi numbers.
 const DRAWN: &str = "[\u{600}-\u{605}\u{6dd}\u{70f}\u{890}\u{891}\u{8e2}\u{110bd}\u{110cd}]";
 
 #[test]
@@ -45,12 +45,12 @@ fn hostile_text_is_readable_and_the_rest_stays_as_it_is() {
         ("a\u{200b}b\u{feff}\u{ad}", "a\\u{200b}b\\u{feff}\\u{ad}"),
         ("one\u{2028}two", "one\\u{2028}two"),
         ("back\\slash", "back\\slash"),
-        // Emoji as people type them.
+        // Emoji as typed by people.
         (
             "⚠\u{fe0f} 1\u{fe0f}\u{20e3} 👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥",
             "⚠\u{fe0f} 1\u{fe0f}\u{20e3} 👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥",
         ),
-        // The same characters where they say nothing.
+        // The same characters where they have no meaning.
         ("\u{fe0f}\u{200d}💻", "\\u{fe0f}\\u{200d}💻"),
         (
             "a\u{fe0f} 1\u{fe0f} 👩\u{200d} \u{200d}x ⚠\u{fe0f}\u{fe0f}",
@@ -63,7 +63,7 @@ fn hostile_text_is_readable_and_the_rest_stays_as_it_is() {
     assert_eq!(lines, ["a    b", "c\\u{1b}[2J"]);
 }
 
-/// Characters of every kind that matters, close together.
+/// Characters of every relevant kind, close together.
 fn any_text() -> impl Strategy<Value = String> {
     let odd = "[\u{0}-\u{1f}\u{7f}-\u{9f}\u{ad}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}\u{e0000}-\u{e007f}]";
     let kinds = prop_oneof![

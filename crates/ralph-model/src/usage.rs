@@ -1,14 +1,14 @@
-//! Tokens and money: what a run used, in one unit for all agents.
+//! Token usage and cost of runs, in the same units for all agents.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one run (or of a session, where an agent counts cumulatively).
+/// Tokens of one run (or of a session, if an agent counts cumulatively).
 ///
-/// The four counts do not overlap: `input` is what the model read fresh, `cache_read` and `cache_write` went through
-/// the provider's cache, `output` holds everything the model wrote, its reasoning included.
+/// The four counts do not overlap: `input` is uncached input, `cache_read` and `cache_write` went through the
+/// provider's cache, `output` is everything the model wrote, including its reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     #[serde(default)]
@@ -29,8 +29,8 @@ impl Usage {
             .saturating_add(self.output)
     }
 
-    /// Estimates what a run used whose agent reports no tokens: about four bytes make a token, and at the least the
-    /// model read the prompt once and wrote the output.
+    /// Estimates the usage of a run whose agent reports no tokens: about four bytes per token, assuming that the model
+    /// read the prompt once and wrote the output.
     pub fn estimate(prompt_bytes: u64, output_bytes: u64) -> Usage {
         Usage {
             input: prompt_bytes.div_ceil(4),
@@ -39,9 +39,9 @@ impl Usage {
         }
     }
 
-    /// Returns what was used since `earlier`, for agents that count over a whole session.
+    /// Returns the usage since `earlier`, for agents that count over a whole session.
     ///
-    /// A count that went down means the agent started counting anew: then all of it is new.
+    /// A count that went down means that the agent restarted counting: then all of it is new.
     #[must_use]
     pub fn since(self, earlier: Usage) -> Usage {
         let went_down = self.input < earlier.input
@@ -61,7 +61,7 @@ impl Usage {
 }
 
 impl AddAssign for Usage {
-    /// Adds without overflow: the numbers are an agent's word.
+    /// Saturating: the numbers come from an untrusted agent.
     fn add_assign(&mut self, more: Usage) {
         self.input = self.input.saturating_add(more.input);
         self.cache_read = self.cache_read.saturating_add(more.cache_read);
@@ -70,7 +70,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// Dollars per million tokens, for agents that do not report what a run cost.
+/// Dollars per million tokens, for agents that do not report the cost of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     pub input: f64,
@@ -93,15 +93,15 @@ impl Price {
     }
 }
 
-/// Prices by model name or by the beginning of one.
+/// Prices by model name or name prefix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PriceTable(BTreeMap<String, Price>);
 
 impl PriceTable {
-    /// Returns the price of the longest name that `model` begins with.
+    /// Returns the price of the longest prefix of `model`.
     ///
-    /// Names of the form `provider/model` are looked up as they are first and then without the provider.
+    /// Names of the form `provider/model` are looked up first as given and then without the provider.
     pub fn price(&self, model: &str) -> Option<Price> {
         self.longest_match(model)
             .or_else(|| model.split_once('/').and_then(|(_, model)| self.price(model)))

@@ -69,7 +69,7 @@ fn a_run_that_finished_is_not_abandoned_by_a_late_finding() {
 
 #[test]
 fn leftovers_of_something_that_never_began_as_a_run_are_no_run() {
-    // Gates have ids of their own and are ended like runs, but they are not runs.
+    // Gates have their own ids and are terminated like runs, but they are not runs.
     let board = fold(&[start(1, 0), finish(1, 5), leftovers(2, 6)]);
     assert_eq!(states(&board), ['f']);
     assert_eq!(board.runs().next().unwrap().id, samples::run_id(1));
@@ -201,7 +201,7 @@ fn unknown_limits_are_counted_until_the_agent_gets_through() {
     assert_eq!(in_a_row(&[unknown.clone(), known, unknown]), 2);
 }
 
-/// What the journal holds of one more limit that came right after the others.
+/// The journal entries of one more limit that came right after the others.
 fn hit_again(
     board: &mut Board,
     policy: &LimitPolicy,
@@ -219,7 +219,7 @@ fn hit_again(
 }
 
 proptest! {
-    /// Whatever resets are told beside, limits whose reset cannot be waited for reach the longest wait.
+    /// Whatever resets are reported in between, limits whose reset is unknown reach the longest wait.
     #[test]
     fn limits_in_a_row_reach_the_longest_wait(
         resets_in in prop::collection::vec(
@@ -241,7 +241,7 @@ proptest! {
         }
     }
 
-    /// The crash test: a harness that died after any entry and reads the journal back knows what the other one knew.
+    /// Crash test: a harness that dies after any entry and reads the journal back has the same board.
     #[test]
     fn going_on_from_what_was_read_equals_never_having_stopped(
         journal in any::any_journal(),
@@ -259,7 +259,7 @@ proptest! {
         prop_assert_eq!(resumed, fold(&journal));
     }
 
-    /// A snapshot of any prefix, and the rest folded over it, is what all of it gives.
+    /// Folding the rest over a snapshot of any prefix gives the same board as folding everything.
     #[test]
     fn a_board_that_was_written_down_goes_on_as_if_it_had_not(
         journal in any::any_journal(),
@@ -288,7 +288,7 @@ proptest! {
     }
 }
 
-/// Folds what is passed over unread too, and compares with the fold that reads everything.
+/// Folds the skipped kinds too, and compares with the full fold.
 #[test]
 fn no_kind_that_is_passed_over_changes_the_board() {
     let mut board = Board::default();
@@ -316,7 +316,7 @@ fn only_the_last_runs_are_kept_and_the_sums_of_all() {
     assert_eq!(board.totals().finished_runs, u64::from(count));
     assert!(board.run(&samples::run_id(0)).is_none());
     assert_eq!(board.item("0001-a").unwrap().runs, u64::from(count) + 1);
-    // One whose end was not told is known all the same, and its end counts once.
+    // A run without a recorded end is still known, and its end counts once.
     assert!(board.run(&samples::run_id(1_000_000)).is_some());
     board.apply(&finish(1_000_000, 3));
     board.apply(&finish(1_000_000, 3));
@@ -367,7 +367,7 @@ fn the_session_of_a_run_that_was_cut_short_is_known_until_another_run_begins() {
     let killed = LeftoversEnded { processes: 0, session: Some("s7".to_owned()) };
     let killed = of_run(1, 1, killed);
     assert_eq!(session(&[start(1, 0), killed.clone()]), Some("s7".to_owned()));
-    // Another run of the item is the last one by now.
+    // By now another run of the item is the last one.
     assert_eq!(session(&[start(1, 0), start(2, 1), killed]), None);
     let board = fold(&limited);
     let item = board.item("0001-a").unwrap();
@@ -433,7 +433,7 @@ fn a_workflow_is_known_with_what_it_does_spent_and_how_it_ended() {
     let running = Activity::Run { run: samples::run_id(1), item };
     assert_eq!(view(&board).activity, Some((samples::time(1), running)));
     board.apply(&of(finish(1, 2)));
-    // Another's is not counted.
+    // Another run's end is not counted.
     board.apply(&finish(2, 3));
     assert_eq!((view(&board).activity, view(&board).spent.finished_runs), (None, 1));
     let how = "completed".to_owned();

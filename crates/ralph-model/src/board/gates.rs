@@ -1,4 +1,4 @@
-//! How long gates take, and what came of them.
+//! Durations and results of gates.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::GateFinished;
 
-/// How many gates are kept, and of each how many of its last durations.
+/// The maximum number of gates kept, and of recent durations kept per gate.
 const MOST_GATES: usize = 200;
 const MOST_DURATIONS: usize = 50;
 
@@ -19,12 +19,12 @@ pub struct GateTimes {
     pub passed: u64,
     /// Runs at a candidate that failed and passed when repeated.
     pub flaky: u64,
-    /// How long its last runs took, in milliseconds.
+    /// The durations of its last runs, in milliseconds.
     recent: VecDeque<u64>,
 }
 
 impl GateTimes {
-    /// Returns what a part of its last runs took at most, in milliseconds: half of them, nine in ten.
+    /// Returns a percentile of its recent durations, in milliseconds: half of them, nine in ten.
     pub fn percentile(&self, percent: usize) -> u64 {
         let mut sorted: Vec<u64> = self.recent.iter().copied().collect();
         sorted.sort_unstable();

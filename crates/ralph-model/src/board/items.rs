@@ -1,4 +1,4 @@
-//! What is known of the items that were worked on last.
+//! State of the most recently worked-on items.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::journal::{
 use crate::role::Role;
 use crate::run::{RunOutcome, Trouble};
 
-/// How many items are kept. A quarter more is let in before the oldest are dropped, as dropping looks at all of them.
+/// How many items are kept. Pruning scans all items, so it starts only when there are a quarter more.
 const MOST_ITEMS: usize = 8000;
 
 /// One item: a spec, a task, or a step that has no other name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ItemView {
-    /// Which of all changes to items was the last one to this.
+    /// The sequence number of the last change to this item, among all items.
     touched: u64,
     /// How many runs were started for it.
     pub runs: u64,
     pub totals: Totals,
-    /// By role, how many runs came to an end that says something of the work, since the item last got through.
+    /// Per role, the number of runs that ended with a result about the work, since the item was last completed.
     pub tries: BTreeMap<Role, u32>,
     pub last_verdict: Option<LastVerdict>,
-    /// The last run that is known, and the session it left if it was cut short.
+    /// The last known run, and its session if it was cut short.
     last_run: Option<LastRun>,
 }
 
-/// What was decided on an item last.
+/// The latest verdict on an item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastVerdict {
     pub at: Timestamp,
@@ -48,8 +48,8 @@ struct LastRun {
 }
 
 impl ItemView {
-    /// Returns the session of the item's last run, if that was of this role and agent, worked in this slot, and was cut
-    /// short: by a usage limit, an interruption, or the death of its harness.
+    /// Returns the session of the item's last run, if that run had this role and agent, worked in this slot, and was
+    /// cut short by a usage limit, an interruption, or the death of its harness.
     pub fn open_session(&self, role: Role, agent: &str, slot: Option<u32>) -> Option<&str> {
         let is_same =
             |last: &&LastRun| last.role == role && last.agent == agent && last.slot == slot;

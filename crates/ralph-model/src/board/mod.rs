@@ -1,11 +1,11 @@
-//! What the journal adds up to: runs, items, sums, gates, questions, waits, and the workflows themselves.
+//! The journal folded into a summary: runs, items, sums, gates, questions, waits, and the workflows themselves.
 //!
-//! A board is a fold and nothing else, so that a restart, `ralph status` and a view that follows along know the same.
-//! It speaks of what was written down: whether a run without an end still lives is for the run lock to say.
+//! A board is purely a fold, so a restart, `ralph status` and a live view all have the same state. It only reflects
+//! what was recorded: whether a run without a recorded end is still alive is determined by the run lock.
 //!
-//! Invariants: memory is bounded however long the journal is; folding a part, writing the board down, reading it back and
-//! folding the rest gives what folding all gives. What decisions rest on is never among what the bounds drop, but for
-//! items and runs that thousands of others came after.
+//! Invariants: memory is bounded however long the journal is; folding a prefix, serialising the board, reading it back
+//! and folding the rest gives the same as folding everything. The bounds never drop data that decisions depend on,
+//! except for items and runs followed by thousands of others.
 
 mod gates;
 mod items;
@@ -37,10 +37,10 @@ use crate::policy::limit::{LimitHolder, LimitWait};
 use crate::role::Role;
 use crate::run::{RunOutcome, Trouble};
 
-/// Goes up whenever a board is made otherwise from the same journal: what was written down before is not used then.
+/// Incremented whenever the same journal folds into a different board; snapshots of older versions are discarded.
 pub const BOARD_VERSION: u32 = 4;
 
-/// The kinds that a board is made of. The data of all others is passed over unread.
+/// The event kinds that affect a board. The data of all other kinds is skipped without parsing.
 const FOLDED: &[&str] = &[
     "run_started",
     "run_finished",
@@ -67,7 +67,7 @@ const FOLDED: &[&str] = &[
     "build_result",
 ];
 
-/// Everything the journal tells, folded.
+/// The folded state of the whole journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Board {
     runs: RunLog,
@@ -80,11 +80,11 @@ pub struct Board {
     limits: BTreeMap<String, AgentLimit>,
     questions: QuestionLog,
     workflows: WorkflowLog,
-    /// The iteration of the build loop that is under way.
+    /// The current iteration of the build loop.
     iteration: u32,
 }
 
-/// Where an agent stands with its limit.
+/// The usage-limit state of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct AgentLimit {
     holder: LimitHolder,
@@ -94,7 +94,7 @@ struct AgentLimit {
 }
 
 impl Board {
-    /// Takes one line of the journal into account, without its line end.
+    /// Applies one line of the journal, without its line end.
     pub fn apply_line(&mut self, line: &str) -> Result<(), JournalLineError> {
         if let Some(envelope) = Envelope::as_written(line) {
             if !FOLDED.contains(&envelope.event()) {
@@ -105,7 +105,7 @@ impl Board {
                 return Ok(());
             }
         }
-        // Not as this version writes it, or not an entry at all: then this says why.
+        // Not in this version's format, or not an entry at all: this parse returns the reason.
         let envelope = Envelope::parse(line.as_bytes())?;
         if FOLDED.contains(&envelope.event()) {
             self.apply(&envelope.into_entry()?);
@@ -113,7 +113,7 @@ impl Board {
         Ok(())
     }
 
-    /// Takes one entry into account.
+    /// Applies one entry.
     pub fn apply(&mut self, entry: &JournalEntry) {
         match &entry.event {
             JournalEvent::RunStarted(started) => {
@@ -208,7 +208,7 @@ impl Board {
         let started = match &entry.run {
             None => None,
             Some(id) => match self.runs.finished(id, entry.at, finished) {
-                // Told twice, by a harness that died between writing it down and knowing so.
+                // Recorded twice: the harness died after writing it and before noting that.
                 None => return,
                 Some(run) => run.started.as_ref().map(|(_, started)| started.clone()),
             },
@@ -219,7 +219,7 @@ impl Board {
                 finished.outcome,
                 RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } }
             );
-            // Which login it was is not noted: what shows that one got through only shortens the waits of another.
+            // The entry does not say which login it was. A success of one login only shortens the waits of another.
             let of_agent = |limit: &&mut AgentLimit| limit.holder.agent == started.agent;
             for limit in self.limits.values_mut().filter(of_agent).filter(|_| !limited) {
                 limit.unknown_in_a_row = 0;
@@ -233,17 +233,18 @@ impl Board {
         self.sums.add(entry.at, started, finished);
     }
 
-    /// Takes every run without an end for abandoned that is not under way. The journal does not tell which processes live.
+    /// Marks every run without a recorded end as abandoned unless it is still running. The journal does not know which
+    /// processes are alive.
     pub fn abandon_all_but(&mut self, is_under_way: impl Fn(&RunId) -> bool) {
         self.runs.abandon_all_but(is_under_way);
     }
 
-    /// The last runs, in the order in which they were first told of.
+    /// The last runs, in the order in which they first appear in the journal.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = &RunView> + ExactSizeIterator {
         self.runs.recent()
     }
 
-    /// Returns a run that is among the last, or whose end was never told.
+    /// Returns a run that is among the last, or that has no recorded end.
     pub fn run(&self, id: &RunId) -> Option<&RunView> {
         self.runs.get(id)
     }
@@ -258,12 +259,12 @@ impl Board {
         self.sums.rows()
     }
 
-    /// What is known of an item, if it is among those that were worked on last.
+    /// The state of an item, if it is among the most recently worked-on ones.
     pub fn item(&self, item: &str) -> Option<&ItemView> {
         self.items.get(item)
     }
 
-    /// Returns which run of an item and role the next one is, among those that no trouble cut short.
+    /// Returns the number of the next run of an item and role, not counting runs that were cut short by trouble.
     pub fn next_try(&self, item: &str, role: Role) -> u32 {
         self.item(item).and_then(|view| view.tries.get(&role)).copied().unwrap_or(0) + 1
     }
@@ -273,7 +274,7 @@ impl Board {
         self.last_items.get(&role).map(String::as_str)
     }
 
-    /// How long gates take and what came of them, by name.
+    /// Durations and results of gates, by name.
     pub const fn gates(&self) -> &BTreeMap<String, GateTimes> {
         &self.gates
     }
@@ -283,17 +284,17 @@ impl Board {
         self.workflows.recent()
     }
 
-    /// Which iteration of the build loop is under way, if a loop is.
+    /// The current iteration of the build loop, if a loop is running.
     pub const fn iteration(&self) -> u32 {
         self.iteration
     }
 
-    /// Returns the wait that an agent is still to sit out, as of `now`.
+    /// Returns an agent's remaining wait, as of `now`.
     pub fn limit_wait(&self, holder: &LimitHolder, now: Timestamp) -> Option<LimitWait> {
         self.limits.get(&holder.key())?.wait.filter(|wait| wait.until > now)
     }
 
-    /// Returns all waits that are still to be sat out, by agent.
+    /// Returns all remaining waits, by agent.
     pub fn limit_waits(&self, now: Timestamp) -> impl Iterator<Item = (&LimitHolder, LimitWait)> {
         let waits = self.limits.values().filter_map(|limit| Some((&limit.holder, limit.wait?)));
         waits.filter(move |(_, wait)| wait.until > now)
@@ -310,23 +311,23 @@ impl Board {
         self.limits.get(&holder.key()).map_or(0, |limit| limit.unknown_in_a_row)
     }
 
-    /// How many waits an agent had since it last got through.
+    /// How many waits an agent had since its last success.
     pub fn limits_in_a_row(&self, holder: &LimitHolder) -> u32 {
         self.limits.get(&holder.key()).map_or(0, |limit| limit.in_a_row)
     }
 
-    /// The questions that wait for a person, the oldest first.
+    /// The unanswered questions, oldest first.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
         self.questions.unsettled().iter().filter(|question| question.answer.is_none())
     }
 
-    /// The answered question of an item whose workflow has not gone on yet.
+    /// The answered question of an item whose workflow has not continued yet.
     pub fn answered(&self, item: &str) -> Option<&Question> {
         let mut unsettled = self.questions.unsettled().iter();
         unsettled.find(|question| question.item == item && question.answer.is_some())
     }
 
-    /// How many questions were ever asked.
+    /// The total number of questions asked.
     pub const fn questions_asked(&self) -> u64 {
         self.questions.asked()
     }

@@ -1,7 +1,7 @@
-//! Questions to the person: which wait for an answer, and which answers wait for their workflow.
+//! Questions to the person: those without an answer, and answers that their workflow has not consumed.
 //!
-//! An item has one question at a time: a new one takes the place of the old one, answered or not, because the work
-//! that the old one was about has gone on since. The first answer counts.
+//! An item has one question at a time: a new one replaces the old one, answered or not, because the work that the old
+//! one was about has continued since. The first answer counts.
 
 use jiff::Timestamp;
 
@@ -17,7 +17,7 @@ pub struct Question {
     pub item: String,
     pub text: String,
     pub asked_at: Timestamp,
-    /// The run that led to it.
+    /// The run that caused it.
     pub run: Option<RunId>,
     pub kind: Option<QuestionKind>,
     pub choices: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Question {
     pub answer: Option<String>,
 }
 
-/// The questions that the journal tells of and that are not settled.
+/// The questions in the journal that are not settled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct QuestionLog {
     asked: u64,
@@ -64,12 +64,12 @@ impl QuestionLog {
         }
     }
 
-    /// How many were ever asked.
+    /// The total number of questions asked.
     pub(super) const fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// All that are not settled, the oldest first.
+    /// All unsettled questions, oldest first.
     pub(super) fn unsettled(&self) -> &[Question] {
         &self.unsettled
     }

@@ -1,4 +1,4 @@
-//! The last runs, and those whose end was never told.
+//! The last runs, and those without a recorded end.
 
 use std::collections::VecDeque;
 
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 use crate::id::RunId;
 use crate::journal::{RunFinished, RunStarted, VerdictReached};
 
-/// How many runs are kept, and how many beside them that have no end.
+/// How many runs are kept, and how many more without a recorded end.
 pub(super) const MOST_RUNS: usize = 1000;
 
 /// One run as the journal knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunView {
     pub id: RunId,
-    /// Missing where the journal begins in the middle of a run.
+    /// `None` if the journal begins in the middle of the run.
     pub started: Option<(Timestamp, Box<RunStarted>)>,
     pub finished: Option<(Timestamp, Box<RunFinished>)>,
-    /// When its leftovers were ended, because its harness had died.
+    /// When its leftover processes were terminated, because its harness had died.
     pub abandoned: Option<Timestamp>,
-    /// The commit of its item that was found good enough to be verified.
+    /// The commit of its item that was accepted as a candidate for verification.
     pub candidate: Option<String>,
-    /// What was decided last on its item before another run of that began.
+    /// The last verdict on its item before the item's next run began.
     pub verdict: Option<Box<VerdictReached>>,
-    /// The commit on the branch that its item's work landed with.
+    /// The commit with which its item's work landed on the branch.
     pub landed: Option<String>,
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RunState<'a> {
-    /// It has begun, and nothing tells of its end.
+    /// It has begun and has no recorded end.
     Running,
     Finished(&'a RunFinished),
     /// Its harness died before it ended.
@@ -51,9 +51,9 @@ impl RunView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunLog {
     recent: VecDeque<RunView>,
-    /// Older ones without an end: it may still be told, and must count once.
+    /// Older runs without an end: the end may still be recorded, and must count once.
     unfinished: VecDeque<RunView>,
-    /// The highest id so far. Ids sort by time, so that one above it need not be looked for among all that are kept.
+    /// The highest id so far. Ids sort by time, so a higher one cannot be among those kept.
     highest: Option<RunId>,
 }
 
@@ -63,7 +63,7 @@ impl RunLog {
         run.started.get_or_insert_with(|| (at, Box::new(started.clone())));
     }
 
-    /// Notes the end of a run; returns `None` where it was told before.
+    /// Records the end of a run; returns `None` if it was recorded before.
     pub(super) fn finished(
         &mut self,
         id: &RunId,
@@ -78,15 +78,15 @@ impl RunLog {
         Some(run)
     }
 
-    /// Notes that a run's harness died. Gates are ended like runs and have ids of their own: what never began as a run is
-    /// none.
+    /// Records that a run's harness died. Gates are terminated like runs but have their own ids; an id that never began
+    /// as a run is ignored.
     pub(super) fn abandoned(&mut self, id: &RunId, at: Timestamp) {
         if let Some(run) = self.get_mut(id) {
             run.abandoned = Some(at);
         }
     }
 
-    /// Takes every run without an end for abandoned that is not under way.
+    /// Marks every run without a recorded end as abandoned unless it is still running.
     pub(super) fn abandon_all_but(&mut self, is_under_way: impl Fn(&RunId) -> bool) {
         for run in self.recent.iter_mut().chain(&mut self.unfinished) {
             if matches!(run.state(), RunState::Running) && !is_under_way(&run.id) {
@@ -100,7 +100,7 @@ impl RunLog {
     }
 
     pub(super) fn get(&self, id: &RunId) -> Option<&RunView> {
-        // It is nearly always about the last one.
+        // It is nearly always one of the latest.
         self.recent.iter().rev().chain(&self.unfinished).find(|run| run.id == *id)
     }
 
@@ -108,7 +108,7 @@ impl RunLog {
         self.recent.iter_mut().rev().chain(&mut self.unfinished).find(|run| run.id == *id)
     }
 
-    /// Returns the run of that id, as one not heard of before if need be.
+    /// Returns the run of that id, inserting a new one if needed.
     fn get_or_insert(&mut self, id: &RunId) -> &mut RunView {
         if self.highest.as_ref().is_some_and(|highest| id <= highest) {
             let (recent, unfinished) = (&self.recent, &self.unfinished);

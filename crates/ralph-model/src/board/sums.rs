@@ -1,4 +1,4 @@
-//! What runs used and cost, in all and by day, agent, model and role.
+//! Usage and cost of runs, in total and by day, agent, model and role.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::millis;
 use crate::role::Role;
 use crate::usage::Usage;
 
-/// How many rows are kept. What is older is summed up without its day.
+/// How many rows are kept. Older ones are merged into rows without a day.
 const MOST_ROWS: usize = 4000;
 
 /// Sums over finished runs.
@@ -23,7 +23,7 @@ pub struct Totals {
     /// Whether some of the tokens are an estimate.
     #[serde(default)]
     pub usage_is_estimate: bool,
-    /// Of those runs whose cost is known; `None` where there is none.
+    /// Over the runs whose cost is known; `None` if there is none.
     pub cost_usd: Option<f64>,
     /// Whether some of the cost is an estimate.
     pub cost_is_estimate: bool,
@@ -38,7 +38,7 @@ impl Totals {
         self.finished_runs += 1;
         self.usage += finished.usage;
         self.usage_is_estimate |= finished.usage_is_estimate;
-        // As it is written, so that a board is the same after it was read back.
+        // Rounded as in the journal, so that a board is unchanged by a round trip.
         let millis = u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX);
         self.duration = self.duration.saturating_add(Duration::from_millis(millis));
         match finished.cost_usd {
@@ -66,9 +66,9 @@ impl Totals {
 /// The runs that ended on one day (UTC), of one agent with one model in one role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SumRow {
-    /// `None` for what is too old to be kept by day.
+    /// `None` for rows too old to be kept by day.
     pub day: Option<Date>,
-    /// `None` where the journal begins in the middle of a run.
+    /// `None` if the journal begins in the middle of the run.
     pub agent: Option<String>,
     pub model: Option<String>,
     pub role: Option<Role>,

@@ -1,4 +1,4 @@
-//! The last workflows: with what they were started, what they do, what they spent, and how they ended.
+//! The last workflows: how they were started, their current activity, what they spent, and how they ended.
 
 use std::collections::VecDeque;
 
@@ -20,14 +20,14 @@ pub struct WorkflowView {
     pub started: WorkflowStarted,
     /// When it ended, and how. A workflow that was killed has no end.
     pub ended: Option<(Timestamp, String)>,
-    /// What it did last, and since when.
+    /// Its latest activity, and since when.
     pub activity: Option<(Timestamp, Activity)>,
     pub spent: Totals,
-    /// The parts of the budget that are nearly used up, or used up.
+    /// The parts of the budget that are nearly or fully used up.
     pub budget: Vec<BudgetExhausted>,
 }
 
-/// What a workflow is at.
+/// The current activity of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Activity {

@@ -38,7 +38,7 @@ fn pending(rejections: usize) -> TaskMarkers {
     TaskMarkers { in_plan, record: TaskRecord::default() }
 }
 
-/// The disk: what one write leaves behind.
+/// The simulated disk: applies one write.
 fn write(markers: &mut TaskMarkers, write: &TaskWrite) {
     match write {
         TaskWrite::Record(record) => markers.record = (**record).clone(),
@@ -104,7 +104,7 @@ fn facts() -> Vec<(&'static str, TaskFact)> {
     ]
 }
 
-/// What a landing comes to. Not in the crash test: accepted work that a crash interrupts is landed again.
+/// The outcomes of a landing. Not in the crash test: a landing interrupted by a crash is repeated.
 fn landing_facts() -> Vec<(&'static str, TaskFact)> {
     let (why, question) = ("a conflict".to_owned(), "Again?".to_owned());
     vec![
@@ -118,7 +118,7 @@ fn fact(name: &str) -> TaskFact {
     facts().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// Every state, and those that only a crash or a person leaves.
+/// Every state, including those that only a crash or a person can produce.
 fn situations() -> Vec<(&'static str, TaskMarkers)> {
     let open = pending(0);
     let claimed = after(open.clone(), &fact("claimed"));
@@ -216,7 +216,8 @@ fn the_whole_table_of_states_and_facts_is_known() {
     assert!(table == known, "the table is now:\n{table}");
 }
 
-/// Cut after any write, healed, and concluded again unless its run is settled, a task ends where it would have ended.
+/// A task interrupted after any write, healed, and concluded again unless its run is settled, reaches the same end
+/// state.
 #[test]
 fn a_crash_between_two_writes_changes_nothing_in_the_end() {
     for (situation, markers) in situations() {
@@ -260,7 +261,7 @@ fn a_claim_counts_for_the_run_that_made_it() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, healing ends, and only a person is asked about a task forever.
+    /// For any sequence of facts, healing terminates, and only a person's decision can be pending forever.
     #[test]
     fn every_history_leads_to_a_state(choices in proptest::collection::vec(0_usize..15, 0..40)) {
         let facts = facts();

@@ -1,9 +1,9 @@
-//! The build loop's machine for one task: from its line in the plan and its record to the one next step.
+//! The build loop's state machine for one task: from its line in the plan and its record to the next step.
 //!
-//! The plan file says what is to be done; the [`TaskRecord`], in private state, says how far the judgement of a claim
-//! has come. There is no state beside these two. What happened ([`TaskFact`]) becomes an ordered list of writes
-//! ([`settle`]), and the state after them is read from the markers again, so that resuming is reading. Every prefix of
-//! such a list is a state too: [`heal`] returns the writes that a crash prevented.
+//! The plan file says what to do; the [`TaskRecord`], in private state, says how far the judgement of a claim has
+//! progressed. There is no other state. An event ([`TaskFact`]) becomes an ordered list of writes ([`settle`]), and the
+//! state after them is derived from the markers again, so resuming means reading. Every prefix of such a list is a
+//! valid state too: [`heal`] returns the writes that a crash prevented.
 //!
 //! | state | next step |
 //! |---|---|
@@ -38,19 +38,19 @@ pub struct Work {
 pub struct TaskRecord {
     #[serde(default)]
     pub claim: TaskClaim,
-    /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
+    /// The run whose result is recorded. Processing its result again after a crash changes nothing.
     #[serde(default)]
     pub settled_run: Option<RunId>,
-    /// Rejections that no longer count, because a person had the task tried again.
+    /// Rejections that no longer count, because a person asked for another attempt.
     #[serde(default)]
     pub forgiven: u32,
     /// Runs since then that ended without a claim. They count as rejections.
     #[serde(default)]
     pub unclaimed: u32,
-    /// What that person wants the next run to know, or why its work could not land.
+    /// The person's advice for the next run, or why its work could not land.
     #[serde(default)]
     pub advice: Option<String>,
-    /// How often accepted work could not be put on the branch and went back.
+    /// How often accepted work could not land on the branch and was sent back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub landings_refused: u32,
 }
@@ -60,13 +60,13 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// How far the judgement of a claim has come.
+/// How far the judgement of a claim has progressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum TaskClaim {
     #[default]
     None,
-    /// A run says that the task is done. The claim counts when that run has ended as it should.
+    /// A run claims that the task is done. The claim counts once that run has ended properly.
     Made { run: RunId, no_change: Option<String> },
     /// The claim was rejected; the plan may not say so yet.
     Rejected {
@@ -75,9 +75,9 @@ pub enum TaskClaim {
         /// How many tombstones the task had before this one.
         earlier: usize,
     },
-    /// The claim was accepted; branches and plan may not have it yet.
+    /// The claim was accepted; branches and plan may not reflect it yet.
     Accepted { run: Option<RunId>, acceptance: Acceptance },
-    /// Nothing has to change, says the builder. A verifier gives its opinion first.
+    /// The builder claims that nothing has to change. A verifier gives its opinion first.
     NoChange { reason: String },
     /// A person decides, with the verifier's opinion.
     NoChangeReviewed { reason: String, opinion: String },
@@ -90,7 +90,7 @@ pub enum TaskClaim {
 pub struct Acceptance {
     /// Empty where nothing had to change.
     pub works: Vec<Work>,
-    /// What the plan names as the commit of the task.
+    /// The commit that the plan names for the task.
     pub done_at: Option<CommitId>,
     pub level: ProofLevel,
 }
@@ -104,12 +104,12 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Returns a rejection without a commit that reads the same for everybody.
+    /// Returns a rejection without a commit, with the same text for agents and people.
     pub fn plain(reason: String) -> Rejection {
         Rejection { commit: None, for_agent: reason.clone(), for_person: reason }
     }
 
-    /// Adds what is wrong in another repository.
+    /// Adds the problems found in another repository.
     #[must_use]
     pub fn and(self, more: &Rejection) -> Rejection {
         Rejection {
@@ -140,7 +140,7 @@ pub struct TaskMarkers {
 }
 
 impl TaskMarkers {
-    /// Returns how often the plan says that the task was rejected.
+    /// Returns the number of rejections in the plan.
     fn tombstones(&self) -> usize {
         match &self.in_plan {
             TaskInPlan::NotPending => 0,
@@ -149,7 +149,7 @@ impl TaskMarkers {
     }
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     NotPending,
@@ -158,9 +158,9 @@ pub enum TaskState {
         run: RunId,
         no_change: Option<String>,
     },
-    /// Decided; the writes that follow are not all done.
+    /// Decided; the remaining writes are not complete.
     Accepted,
-    /// Decided; the writes that follow are not all done.
+    /// Decided; the remaining writes are not complete.
     Rejected,
     NoChange {
         reason: String,
@@ -172,7 +172,7 @@ pub enum TaskState {
     Undecided {
         works: Vec<Work>,
     },
-    /// Rejected or left unclaimed too often; `last` says what was wrong the last time.
+    /// Rejected or left unclaimed too often; `last` is the latest reason.
     Exhausted {
         times: u32,
         last: String,
@@ -180,7 +180,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Reads the state from the markers. `most` is the number of rejections after which a person is asked.
+    /// Derives the state from the markers. `most` is the number of rejections after which a person is asked.
     pub fn of(markers: &TaskMarkers, most: u32) -> TaskState {
         let TaskInPlan::Pending { rejections, .. } = &markers.in_plan else {
             return TaskState::NotPending;

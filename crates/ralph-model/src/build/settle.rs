@@ -1,8 +1,8 @@
-//! From what happened to a task to what is written, in an order that a crash cannot hurt.
+//! Turns events of a task into writes, in crash-safe order.
 //!
-//! The first write of a verdict decides and the others follow from it: after it [`heal`] returns the rest; before it,
-//! the result of the run is still pending and the fact is established again. The last write of every list records the
-//! run as settled, and the result of a settled run is not concluded a second time.
+//! The first write of a verdict is decisive and the others follow from it: after it [`heal`] returns the rest; before
+//! it, the result of the run is still pending and the fact is established again. The last write of every list records
+//! the run as settled; the result of a settled run is not concluded a second time.
 
 use super::{
     Acceptance, Rejection, TaskClaim, TaskInPlan, TaskMarkers, TaskRecord, TaskState, Work,
@@ -13,12 +13,12 @@ use crate::plan::Kill;
 /// Something that happened to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskFact {
-    /// A builder says that the task is done. Its run goes on.
+    /// A builder claims that the task is done. Its run continues.
     Claimed {
         run: RunId,
         no_change: Option<String>,
     },
-    /// A run ended in a way that nothing follows from: its claim, if it made one, is void.
+    /// A run ended without consequences: its claim, if any, is void.
     RunVoid {
         run: RunId,
     },
@@ -26,7 +26,7 @@ pub enum TaskFact {
     Unclaimed {
         run: RunId,
     },
-    /// The run that claimed that nothing has to change ended as it should.
+    /// The run that claimed that nothing has to change ended properly.
     NoChangeStands {
         run: RunId,
     },
@@ -42,11 +42,11 @@ pub enum TaskFact {
         run: Option<RunId>,
         rejection: Rejection,
     },
-    /// Accepted work does not fit what the branch has become. It goes back at no cost.
+    /// Accepted work does not fit the branch as it is now. It is sent back at no cost.
     LandingRefused {
         why: String,
     },
-    /// Accepted work could not land too often: a person decides.
+    /// Accepted work failed to land too often: a person decides.
     LandingStuck {
         question: String,
     },
@@ -66,21 +66,21 @@ pub enum TaskFact {
         kill: Kill,
         log: Option<String>,
     },
-    /// A person lets a task be tried again that was rejected too often, with what the next run is to know.
+    /// A person allows another attempt at a task that was rejected too often, with advice for the next run.
     Retried {
         advice: Option<String>,
     },
-    /// A person took the task from the pending ones while a run was at work on it.
+    /// A person took the task off the pending list while a run was working on it.
     LaidAside {
         run: RunId,
     },
 }
 
-/// One write. Each is whole or not there, and doing it twice does no harm.
+/// One write. Each is atomic and idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskWrite {
     Record(Box<TaskRecord>),
-    /// Takes work into the branches that its run began on.
+    /// Advances the branches on which its run began.
     AdvanceBranches {
         works: Vec<Work>,
     },
@@ -94,9 +94,9 @@ pub enum TaskWrite {
         kill: Kill,
         log: Option<String>,
     },
-    /// What there is now counts as done before the next attempt.
+    /// Counts the present state as done before the next attempt.
     BeginAttempt,
-    /// Forgets the pinned gates and where work on the task began.
+    /// Removes the pinned gates and the recorded base of the task.
     ForgetBeginning,
 }
 
@@ -108,7 +108,7 @@ pub struct IllegalTaskFact {
     pub fact: Box<TaskFact>,
 }
 
-/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+/// Returns the writes of a fact, in order, or refuses a fact that is illegal in this state.
 pub fn settle(
     markers: &TaskMarkers,
     fact: &TaskFact,
@@ -211,10 +211,10 @@ pub fn settle(
     })
 }
 
-/// Tells which facts can happen in which state.
+/// Whether a fact can occur in a state.
 ///
-/// A run's facts are legal in the state that they lead to as well where their first write does not decide: the fact of
-/// a run whose conclusion was cut short is established again.
+/// A run's fact is also legal in the state it leads to, unless its first write is decisive: if the conclusion of a run
+/// was interrupted, its fact is established again.
 fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
     use {TaskFact as F, TaskState as S};
     match fact {
@@ -226,7 +226,7 @@ fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
         F::OpinionGiven { .. } => matches!(state, S::NoChange { .. }),
         F::Accepted { run, .. } => match state {
             S::Claimed { run: claimed, no_change: None } => run.as_ref() == Some(claimed),
-            // Only a person can settle these, and only they do so without a run.
+            // Only a person can settle these, and a person's fact has no run.
             S::NoChangeReviewed { .. } | S::Undecided { .. } => run.is_none(),
             _ => false,
         },
@@ -248,7 +248,7 @@ fn is_legal(state: &TaskState, fact: &TaskFact) -> bool {
     }
 }
 
-/// Whether the plan has the verdict already.
+/// Whether the plan already reflects the verdict.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plan {
     Behind,
@@ -267,7 +267,7 @@ fn after_acceptance(
         writes.push(TaskWrite::PlanDone { acceptance: acceptance.clone() });
     }
     writes.push(TaskWrite::ForgetBeginning);
-    // A task that is done begins anew if it is rejected: nothing is forgiven then.
+    // A done task that is rejected starts over: no rejections are forgiven.
     let settled_run = run.cloned().or_else(|| old.settled_run.clone());
     let record = TaskRecord { settled_run, ..TaskRecord::default() };
     writes.push(TaskWrite::Record(Box::new(record)));
@@ -286,7 +286,7 @@ fn after_rejection(
     }
     writes.push(TaskWrite::BeginAttempt);
     let settled_run = run.cloned().or_else(|| old.settled_run.clone());
-    // The rejection says what the next run is to know.
+    // The rejection itself tells the next run what to know.
     let record = TaskRecord { claim: TaskClaim::None, settled_run, advice: None, ..old.clone() };
     writes.push(TaskWrite::Record(Box::new(record)));
     writes
@@ -300,7 +300,7 @@ pub fn heal(markers: &TaskMarkers) -> Vec<TaskWrite> {
             after_acceptance(record, run.as_ref(), acceptance, markers)
         }
         TaskClaim::Rejected { run, rejection, earlier } => {
-            // The person's word on a task that is no longer pending stands.
+            // A person's decision on a task that is no longer pending takes precedence.
             let is_pending = markers.in_plan != TaskInPlan::NotPending;
             let is_behind = is_pending && markers.tombstones() <= *earlier;
             let plan = if is_behind { Plan::Behind } else { Plan::UpToDate };

@@ -32,7 +32,7 @@ fn paths_have_the_class_that_their_names_and_places_say() {
         ("Cargo.toml", Manifest, Manifest),
         ("web/package.json", Manifest, Manifest),
         ("ci/run", Script, Script),
-        // New beside a script, and new below a directory that one is in.
+        // New files in the directory of a script, and below it.
         ("ci/extra.sh", Support, Script),
         ("ci/cases/a.in", Data, Script),
         ("check.sh", Script, Script),
@@ -59,7 +59,7 @@ fn paths_have_the_class_that_their_names_and_places_say() {
         ("src/test-utils/render.tsx", Support, Support),
         ("helpers.py", Support, Support),
         ("src/testutil/fake.go", Support, Support),
-        // Found in the place of a module of Python's, or of one in another root.
+        // Shadows a Python standard module, or a module in another root.
         ("pytest.py", Source, Configuring),
         ("json/__init__.py", Source, Configuring),
         ("core.py", Source, Configuring),
@@ -68,7 +68,7 @@ fn paths_have_the_class_that_their_names_and_places_say() {
     ] {
         assert_eq!(layout.class_of(path, false), old, "{path}, known");
         assert_eq!(layout.class_of(path, true), new, "{path}, new");
-        // New data may be what a gate looked for in vain.
+        // New data may be a file that a gate looked for and did not find.
         assert_eq!(layout.is_unknown(path, true), new == Data, "{path}");
         assert!(!layout.is_unknown(path, false), "{path}");
     }
@@ -186,14 +186,14 @@ fn a_new_file_that_a_gate_looked_for_is_its_configuration_whatever_it_is_called(
         ("build/opts.inc", true, configuring, data),
         ("conf.d/a.sh", true, configuring, CheckClass::Source),
         ("plugins/a.conf", true, configuring, data),
-        // Source stays source: what is looked for there is what is under test.
+        // Source stays source: a source file that is looked for is the code under test.
         ("src/util.js", true, CheckClass::Source, CheckClass::Source),
         ("plugins/a.py", true, CheckClass::Source, CheckClass::Source),
         ("benches/speed.rs", true, CheckClass::Source, CheckClass::Source),
-        // What nothing looked for is data of the new work, unless a gate reads others like it.
+        // A file that nothing looked for is data of the new work, unless a gate reads similar files.
         ("templates/sum.tpl", true, CheckClass::Source, data),
         ("rules/b.inc", true, data, data),
-        // What a gate opened is data wherever it is.
+        // A file that a gate opened is data, wherever it is.
         ("docs/expected.md", false, data, CheckClass::Source),
         ("src/expected.out", false, data, CheckClass::Source),
         ("Cargo.lock", false, CheckClass::Source, CheckClass::Source),

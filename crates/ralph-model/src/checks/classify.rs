@@ -1,4 +1,4 @@
-//! What a path is to the checks of a project: by its name, its place, and what gates and manifests say of it.
+//! Classifies paths as checks or source: by name, by location, and by what gates and manifests say about them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,13 +13,13 @@ use super::names::{
     TEST_DIRECTORY_ENDS, TEST_SETUP_STEMS, TOOL_DIRECTORIES, VENDOR_DIRECTORIES,
 };
 
-/// What a file is to the checks of a project.
+/// The role of a file in a project's checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckClass {
     /// A test, its fixtures and snapshots.
     Test,
-    /// Tests that stand inside a source file.
+    /// Tests inside a source file.
     InlineTest,
     /// Code that only tests use.
     Support,
@@ -31,11 +31,11 @@ pub enum CheckClass {
     Script,
     /// Files outside the source that are neither code nor documentation.
     Data,
-    /// What tools make, committed.
+    /// Build products that are committed.
     Artefact,
     /// What a CI service runs; no gate does.
     Ci,
-    /// What is under test, documentation, and lock files.
+    /// The code under test, documentation, and lock files.
     Source,
 }
 
@@ -56,25 +56,25 @@ impl fmt::Display for CheckClass {
     }
 }
 
-/// What gates looked for at the base, seen from the root of the repository.
+/// The paths that gates accessed at the base, relative to the root of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookedFor {
-    /// Files that they opened.
+    /// Files they opened.
     pub opened: BTreeSet<String>,
-    /// Paths at which there was nothing. A directory that was to be listed ends with a slash.
+    /// Paths that did not exist. A directory that they tried to list ends with a slash.
     pub missed: BTreeSet<String>,
 }
 
 impl LookedFor {
-    /// Whether a gate looked in vain for a new file, or for a directory that it stands in.
+    /// Whether a gate looked in vain for this new file, or for a directory that contains it.
     fn missed(&self, path: &str) -> bool {
         let is_code = is_code(path.rsplit('/').next().unwrap_or(path));
         self.missed.contains(path)
             || path.match_indices('/').any(|(at, _)| {
                 let directory = &path[..at];
                 let name = directory.rsplit('/').next().unwrap_or(directory);
-                // Code in a directory that a build knows how to handle is a part of the build.
+                // Code in a directory that the build picks up by itself is part of the build.
                 let is_builds = BUILD_DIRECTORIES.contains(&name) || SOURCE_ROOTS.contains(&name);
                 (self.missed.contains(&path[..=at]) && !(is_code && is_builds))
                     || (self.missed.contains(directory) && !is_code)
@@ -89,29 +89,29 @@ impl LookedFor {
     }
 }
 
-/// What is known of a project beside the names of its files, as the anchor has it.
+/// What is known about a project in addition to its file names, as of the anchor.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectLayout {
     /// All files.
     pub tree: BTreeSet<String>,
-    /// What gates and `setup` execute by their own words.
+    /// Files that the commands of gates and `setup` execute.
     pub named: BTreeSet<String>,
-    /// These, and what they and the recipes mention.
+    /// Those files, and the files that they and the recipes mention.
     pub scripts: BTreeSet<String>,
     /// Directories of packages that only tests depend on.
     pub support_directories: BTreeSet<String>,
-    /// Files that are named like support of tests, and that source uses.
+    /// Files named like test support that source uses.
     pub used_by_source: BTreeSet<String>,
     /// Files outside the source that only checks use, whatever they are called.
     pub used_by_checks: BTreeSet<String>,
     /// What gates looked for at the base; `None` where that cannot be told.
     pub looked: Option<LookedFor>,
-    /// New files that checks of the anchor import, though it has them not.
+    /// New files that the anchor's checks import although the anchor does not contain them.
     pub wanted_by_checks: BTreeSet<String>,
 }
 
 impl ProjectLayout {
-    /// Returns what a file is. One that the anchor has not is new.
+    /// Returns the class of a file. A file that the anchor does not contain is new.
     pub fn class_of(&self, path: &str, is_new: bool) -> CheckClass {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         if CI_DIRECTORIES.iter().any(|ci| path.starts_with(ci)) || CI_FILES.contains(&name) {
@@ -130,7 +130,7 @@ impl ProjectLayout {
             return CheckClass::Manifest;
         }
         let in_source = is_in_source(path);
-        // The file that a gate's own command runs is never only source.
+        // A file that a gate's own command runs is never just source.
         if self.named.contains(path) {
             return CheckClass::Script;
         }
@@ -153,7 +153,7 @@ impl ProjectLayout {
         self.class_by_use(path, is_new)
     }
 
-    /// Returns what a file is that no name tells for a check: by what gates did with its path.
+    /// Classifies a file whose name does not say that it is a check, by how gates accessed its path.
     fn class_by_use(&self, path: &str, is_new: bool) -> CheckClass {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let in_source = is_in_source(path);
@@ -174,19 +174,19 @@ impl ProjectLayout {
         if in_source || is_code(name) || is_docs(path, name) || is_lock(name) {
             return CheckClass::Source;
         }
-        // Nothing looked for it, and nothing reads others like it.
+        // No gate looked for it or reads similar files.
         let is_unread = self.looked.as_ref().is_some_and(|looked| !looked.opened_in(directory));
         if is_new && is_unread { CheckClass::Source } else { CheckClass::Data }
     }
 
-    /// Whether checks of the anchor look for a file that it has not.
+    /// Whether the anchor's checks look for a file that the anchor does not contain.
     fn is_looked_for(&self, path: &str) -> bool {
         self.wanted_by_checks.contains(path)
             || self.looked.as_ref().is_some_and(|looked| looked.missed(path))
     }
 
-    /// Whether a file is new and nothing that is known. Without knowing what a gate looked for in vain, it could be that;
-    /// where the gate did not pass before, it may as well be the work.
+    /// Whether a file is new and of no known class. If it is unknown what a gate looked for in vain, the file could be
+    /// just that; if the gate did not pass before, the file may equally be the work itself.
     pub(super) fn is_unknown(&self, path: &str, is_new: bool) -> bool {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         is_new
@@ -199,7 +199,7 @@ impl ProjectLayout {
             }
     }
 
-    /// Whether a file is a script only because another one mentions it. It may as well be the source that is checked.
+    /// Whether a file is a script only because another script mentions it. It may equally be the source under check.
     pub(super) fn is_mentioned_only(&self, path: &str) -> bool {
         match self.class_of(path, false) {
             CheckClass::Script => !self.named.contains(path),
@@ -210,14 +210,14 @@ impl ProjectLayout {
         }
     }
 
-    /// Whether a file among the source is what a gate's own command runs: it checks, and may be what is checked.
+    /// Whether a source file is run by a gate's own command: it is a check, and may also be the code under check.
     pub fn is_entry_in_source(&self, path: &str) -> bool {
         self.named.contains(path)
             && self.class_of(path, false) == CheckClass::Script
             && is_in_source(path)
     }
 
-    /// A directory that holds a script is one that the script may read as a whole.
+    /// A script may read the whole directory that contains it.
     fn is_beside_script(&self, directory: &str) -> bool {
         let in_it = |script: &String| {
             script.rsplit_once('/').is_some_and(|(beside, _)| {
@@ -227,7 +227,7 @@ impl ProjectLayout {
         !directory.is_empty() && self.scripts.iter().any(in_it)
     }
 
-    /// Tells whether a new module is found in the place of one of Python's, or of one in another directory of imports.
+    /// Whether a new module shadows one of Python's, or one in another import root.
     fn shadows(&self, directory: &str, name: &str) -> bool {
         let (root, module) = match name.strip_suffix(".py") {
             Some("__init__") => match directory.rsplit_once('/') {
@@ -250,13 +250,13 @@ impl ProjectLayout {
     }
 }
 
-/// Tells whether a file lies where the source is.
+/// Whether a file is inside a source root.
 pub(super) fn is_in_source(path: &str) -> bool {
     let directories = path.rsplit_once('/').map_or("", |(directories, _)| directories);
     directories.split('/').any(|directory| SOURCE_ROOTS.contains(&directory))
 }
 
-/// Tells whether a file is named like code that only tests use. Whether other code uses it is to be looked up.
+/// Whether a file is named like test-only code. The caller must check whether other code uses it.
 pub fn is_named_support(path: &str) -> bool {
     is_surely_support(path) || is_beside_support(path)
 }
@@ -289,7 +289,7 @@ pub fn is_code_file(path: &str) -> bool {
     is_code(name) && !is_docs(path, name)
 }
 
-/// Tells whether a file stands in a directory for tools: it may help tests, or be what they test.
+/// Whether a file is in a tools directory: it may support tests, or be under test.
 fn is_beside_support(path: &str) -> bool {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     is_code(name)
@@ -298,7 +298,7 @@ fn is_beside_support(path: &str) -> bool {
         && directories.split('/').any(|directory| TOOL_DIRECTORIES.contains(&directory))
 }
 
-/// Tells whether what becomes of a changed file may depend on what gates looked for.
+/// Whether the class of a changed file may depend on what gates looked for.
 pub fn depends_on_trace(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_known = is_product(path)
@@ -310,12 +310,12 @@ pub fn depends_on_trace(path: &str) -> bool {
     !is_known
 }
 
-/// Tells whether a path is where tools put what they make.
+/// Whether a path is where tools put their output.
 pub fn is_product(path: &str) -> bool {
     is_artefact(path)
 }
 
-/// Returns the word by which other code names a file that is named like support of tests.
+/// Returns the word by which other code refers to a file named like test support.
 pub fn support_word(path: &str) -> &str {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
@@ -340,7 +340,7 @@ pub fn is_test(path: &str) -> bool {
     let mut in_source = false;
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     for part in path.split('/') {
-        // Features of a program have directories of their own.
+        // `features` inside the source contains features of the program, not tests.
         if TEST_DIRECTORIES.contains(&part) && (part != "features" || !in_source) {
             return true;
         }

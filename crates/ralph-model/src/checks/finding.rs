@@ -1,4 +1,4 @@
-//! What the second run of the gates says, and what follows from it.
+//! The results of the second run of the gates, and their consequences.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,22 @@ use crate::glob::Glob;
 use crate::id::TreeId;
 use crate::testcount::TestCounts;
 
-/// How many lost tests are named.
+/// How many lost tests are listed by name.
 const MOST_NAMED: usize = 20;
 
-/// By what the second run was compared with the base.
+/// How the second run was compared with the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Every test that passed at the base passed by name.
+    /// By name: every test that passed at the base passed.
     Names,
-    /// As many tests passed.
+    /// By count: as many tests passed.
     Counts,
-    /// The runner tells neither names nor counts.
+    /// The runner reports neither names nor counts.
     Exit,
 }
 
-/// One gate on the candidate with the anchor's checks.
+/// The result of one gate on the candidate with the anchor's checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnchoredGate {
@@ -31,10 +31,10 @@ pub struct AnchoredGate {
     /// Whether everything that passed at the base passed.
     pub holds: bool,
     pub by: Measure,
-    /// Tests that passed at the base and did not here; the first ones.
+    /// Tests that passed at the base and did not pass here; only the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// How the output ended, where it does not hold.
+    /// The end of the output, if it does not hold.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last: String,
 }
@@ -43,7 +43,7 @@ pub struct AnchoredGate {
 #[derive(Clone, Copy, Debug)]
 pub struct AnchoredRuns<'a> {
     pub gate: &'a str,
-    /// At the base, with the anchor's checks; `None` where there is no base, or it cannot be run there.
+    /// At the base, with the anchor's checks; `None` if there is no base or the gate cannot run there.
     pub base: Option<&'a GateRun>,
     /// At the candidate, with the anchor's checks.
     pub over: &'a GateRun,
@@ -78,7 +78,7 @@ impl AnchoredRuns<'_> {
     }
 }
 
-/// What came of running the gates on the candidate with the anchor's checks.
+/// The result of running the gates on the candidate with the anchor's checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayFinding {
@@ -86,17 +86,17 @@ pub struct OverlayFinding {
     pub gates: Vec<AnchoredGate>,
 }
 
-/// What a candidate does to its checks, and whether it passes with those of the anchor.
+/// How a candidate changes its checks, and whether it passes with the anchor's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChecksFinding {
     pub changed: Vec<ChangedCheck>,
-    /// Lines for whoever looks at it.
+    /// Hints for the reviewer, one per line.
     pub hints: Vec<String>,
     pub overlay: Option<OverlayFinding>,
-    /// Checks that the spec or the configuration allows to be changed, with the pattern that does.
+    /// Checks that the spec or the configuration allows to change, with the matching pattern.
     pub allowed: Vec<(String, String)>,
-    /// Changed files among the source that a gate's own command runs. No run with them as they were says anything: they may
-    /// be what is checked.
+    /// Changed source files that a gate's own command runs. A run with the anchor's version of them proves nothing:
+    /// they may be the code under check.
     pub entries: Vec<String>,
 }
 
@@ -116,14 +116,14 @@ impl ChecksFinding {
         if self.holds() {
             return Vec::new();
         }
-        // New tests alone can hide what an old one refuses, too.
+        // New tests alone can hide a failure of an old one, too.
         if self.changed.iter().all(ChangedCheck::is_new_test) {
             return self.changed.iter().collect();
         }
         self.not_allowed().collect()
     }
 
-    /// Returns the changed checks that are only to be looked at.
+    /// Returns the changed checks that only need a review.
     pub fn told(&self) -> Vec<&ChangedCheck> {
         if self.holds() { self.not_allowed().collect() } else { Vec::new() }
     }
@@ -140,7 +140,7 @@ impl ChecksFinding {
     }
 }
 
-/// Returns the patterns that the lines `Allow:` of a spec name. Lines in a code block are examples.
+/// Returns the patterns in the `Allow:` lines of a spec. Lines in a code block are examples.
 pub fn allow_lines(spec: &str) -> Vec<Glob> {
     let mut in_block = false;
     let mut globs = Vec::new();

@@ -1,6 +1,6 @@
-//! Signs in added lines of source: code that knows that it is tested. They are lines in a question, and nothing else.
+//! Detects added source lines that test for being under test. They only become hints in a question.
 
-/// What code says that asks whether it is being tested, or answers for the runner.
+/// Code that detects a test environment or stands in for the runner.
 const SIGNS: [&str; 24] = [
     "pytest",
     "sys.modules",
@@ -31,7 +31,7 @@ const SIGNS: [&str; 24] = [
 /// The most hints per file.
 const MOST: usize = 5;
 
-/// Returns the signs in lines that a file of source has and had not.
+/// Returns the signs in lines that were added to a source file.
 pub fn hints_in(path: &str, anchor: &str, candidate: &str) -> Vec<String> {
     let known: std::collections::HashSet<&str> = anchor.lines().map(str::trim).collect();
     let new = candidate.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
@@ -51,7 +51,7 @@ pub fn hints_in(path: &str, anchor: &str, candidate: &str) -> Vec<String> {
     hints
 }
 
-/// Tells whether an example in the documentation, which runners of Rust and Python execute, is not there any more.
+/// Whether an example in the documentation, which runners of Rust and Python execute, was removed.
 pub fn changes_examples(path: &str, anchor: &str, candidate: &str) -> bool {
     let examples: fn(&str) -> Vec<String> = match path.rsplit_once('.') {
         Some((_, "rs")) => rust_examples,
@@ -59,7 +59,7 @@ pub fn changes_examples(path: &str, anchor: &str, candidate: &str) -> bool {
         _ => return false,
     };
     let mut now = examples(candidate);
-    // Each one counts as often as it stands there.
+    // Duplicates count individually.
     examples(anchor).iter().any(|example| match now.iter().position(|one| one == example) {
         Some(at) => {
             now.swap_remove(at);
@@ -69,7 +69,7 @@ pub fn changes_examples(path: &str, anchor: &str, candidate: &str) -> bool {
     })
 }
 
-/// Returns the lines of the blocks in doc comments that are run.
+/// Returns the lines of the executed code blocks in doc comments.
 fn rust_examples(text: &str) -> Vec<String> {
     const NOT_RUN: [&str; 4] = ["ignore", "no_run", "text", "compile_fail"];
     let mut lines = Vec::new();
@@ -97,7 +97,7 @@ fn rust_examples(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns the statements of interactive examples, each with what is expected of it.
+/// Returns the statements of interactive examples, each with its expected output.
 fn python_examples(text: &str) -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     let mut inside = false;

@@ -1,11 +1,11 @@
-//! Manifests: the anchor's settings of tests and builds, and the candidate's dependencies and code.
+//! Splices manifests: test and build settings from the anchor, dependencies and code from the candidate.
 //!
-//! They are compared and joined as data. Where the result is the candidate's, the file is left as it is.
+//! They are compared and merged as data. If the result equals the candidate's, the file is left unchanged.
 
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-/// A manifest that says both what there is and how it is tested.
+/// A manifest that contains both dependencies and test settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manifest {
     Cargo,
@@ -14,12 +14,12 @@ pub(super) enum Manifest {
     SetupCfg,
 }
 
-/// What became of a manifest.
+/// The result of splicing a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spliced {
     Same,
     Text(String),
-    /// One of the two cannot be read.
+    /// One of the two cannot be parsed.
     Unreadable,
 }
 
@@ -34,7 +34,7 @@ impl Manifest {
         }
     }
 
-    /// Joins the anchor's settings with the rest of the candidate's; a manifest that the anchor has not is an empty one.
+    /// Merges the anchor's settings with the rest of the candidate's; a manifest missing in the anchor counts as empty.
     pub(super) fn splice(self, anchor: &str, candidate: &str) -> Spliced {
         match self {
             Manifest::Cargo => toml_splice(anchor, candidate, cargo),
@@ -56,7 +56,7 @@ fn toml_splice(anchor: &str, candidate: &str, join: fn(&Table, &Table) -> Table)
     if joined == candidate { Spliced::Same } else { Spliced::Text(toml_text(&joined)) }
 }
 
-/// Takes keys of one table from the anchor: its value, or none.
+/// Takes the keys of one table from the anchor: its value, or no value.
 fn take(joined: &mut Table, anchor: &Table, keys: &[&str]) {
     for key in keys {
         match anchor.get(*key) {
@@ -66,7 +66,7 @@ fn take(joined: &mut Table, anchor: &Table, keys: &[&str]) {
     }
 }
 
-/// Adds what the anchor has, which wins, to what the candidate has.
+/// Adds the anchor's entries to the candidate's; the anchor's win.
 fn keep_entries(joined: &mut Table, anchor: &Table, key: &str) {
     let Some(Value::Table(before)) = anchor.get(key) else { return };
     let now = joined.entry(key.to_owned()).or_insert_with(|| Value::Table(Table::new()));
@@ -121,7 +121,7 @@ fn cargo(anchor: &Table, candidate: &Table) -> Table {
     joined
 }
 
-/// Parts of a packager's table that say what the project depends on or is called.
+/// Keys of a packager's table that specify dependencies or names.
 const PACKAGING: [&str; 11] = [
     "dependencies",
     "dev-dependencies",
@@ -150,7 +150,7 @@ fn pyproject(anchor: &Table, candidate: &Table) -> Table {
             take(table, now, &PACKAGING);
         }
     }
-    // A table that was only made on the way is none.
+    // Drop a table that was created only as an intermediate step.
     let is_empty = |value: &Value| value.as_table().is_some_and(Table::is_empty);
     if let Some(Value::Table(tool)) = joined.get_mut("tool") {
         let known = anchor.get("tool").and_then(Value::as_table);
@@ -224,7 +224,7 @@ fn package(anchor: &str, candidate: &str) -> Spliced {
     Spliced::Text(text + "\n")
 }
 
-/// Sections of setup.cfg that say what the project is.
+/// Sections of setup.cfg with project metadata.
 const PROJECT_SECTIONS: [&str; 3] = ["metadata", "options", "bdist_wheel"];
 
 fn setup_cfg(anchor: &str, candidate: &str) -> String {
@@ -307,7 +307,7 @@ fn push_value(text: &mut String, value: &Value) {
     }
 }
 
-/// Every string of JSON is a basic string of TOML, but for the one control character that JSON leaves as it is.
+/// Every JSON string is a TOML basic string, except for the one control character that JSON does not escape.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a string is a value").replace('\u{7f}', "\\u007f")
 }

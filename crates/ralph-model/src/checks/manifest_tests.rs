@@ -62,7 +62,7 @@ fn tools_of_python_are_the_anchors_and_dependencies_are_not() {
     let lie = honest.replace("-q", "--collect-only");
     let text = spliced(Manifest::Pyproject, anchor, &lie);
     assert_eq!(text.parse::<Table>().unwrap(), honest.parse::<Table>().unwrap());
-    // A new file says nothing of tools.
+    // A new file has no tool settings.
     let text = spliced(
         Manifest::Pyproject,
         "",

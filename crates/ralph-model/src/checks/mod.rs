@@ -1,12 +1,13 @@
-//! The anchor's checks laid over a candidate: which files are checks, and which tree the second run of the gates gets.
+//! Overlays the anchor's checks on a candidate: which files are checks, and which tree the second run of the gates
+//! gets.
 //!
-//! Paths that differ between anchor and candidate are put into classes ([`classify`]). Tests, configuration, scripts and
-//! data are as the anchor has them, new ones are taken out; manifests and Rust's tests among the source are spliced
-//! ([`manifest`], [`rust`]); source is never put back, for a tree that is the anchor's proves nothing of the candidate.
-//! What is not surely a check is tried both ways ([`trials`]), for taking it out could hide what is wrong with it.
-//! Nothing is rejected for touching a file: what follows from the second run is the verdict's ([`finding`]).
+//! Paths that differ between anchor and candidate are classified ([`classify`]). Tests, configuration, scripts and data
+//! are taken from the anchor, and new ones are removed; manifests and Rust's inline tests are spliced ([`manifest`],
+//! [`rust`]); source is never reverted, because the anchor's own tree proves nothing about the candidate. Files that
+//! are not certainly checks are tried both ways ([`trials`]), because removing them could hide a defect in them.
+//! Touching a file is never a reason for rejection: the verdict decides on the result of the second run ([`finding`]).
 //!
-//! Lists of names are never complete. Hence the anchor, which an unanswered change does not move, and the question.
+//! Lists of names are never complete. Hence the anchor, which an unapproved change does not move, and the question.
 
 mod classify;
 mod finding;
@@ -34,26 +35,26 @@ use rust::InlineTests;
 pub use scripts::{imports, mentioned, module_name, named_by, scripts_of};
 pub use trials::{LeftPaths, Trials};
 
-/// A path that differs between anchor and candidate, with its texts where they are read.
+/// A path that differs between anchor and candidate, with its texts if they are needed.
 #[derive(Clone, Debug)]
 pub struct ComparedPath {
     pub path: String,
-    /// Whether the anchor has something there.
+    /// Whether the anchor contains the path.
     pub in_anchor: bool,
     pub in_candidate: bool,
-    /// The contents, where both or one of them are regular files that are wanted ([`wants_text`]).
+    /// The contents, for regular files whose text is needed ([`wants_text`]).
     pub anchor_text: Option<String>,
     pub candidate_text: Option<String>,
-    /// A file of the anchor declares this one as a module for tests.
+    /// A file of the anchor declares this one as a test module.
     pub is_test_module: bool,
 }
 
-/// What a path is in the tree of the second run.
+/// The version of a path in the tree of the second run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Laid {
-    /// As the candidate has it.
+    /// The candidate's version.
     Candidate,
-    /// As the anchor has it, or not at all.
+    /// The anchor's version, or absent.
     Anchor,
     Text(String),
 }
@@ -77,20 +78,20 @@ pub struct ChangedCheck {
 }
 
 impl ChangedCheck {
-    /// New tests change nothing about the old ones: they are taken out of the second run.
+    /// New tests do not change the old ones: they are removed for the second run.
     pub fn is_new_test(&self) -> bool {
         self.change == CheckChange::New
             && matches!(self.class, CheckClass::Test | CheckClass::InlineTest)
     }
 }
 
-/// Tells whether the texts of a path are needed to say what becomes of it.
+/// Whether the texts of a path are needed to classify it.
 pub fn wants_text(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     Manifest::of(name).is_some() || is_rust(path)
 }
 
-/// Returns the files that may declare a file of Rust as a module, each with the name that it would have there.
+/// Returns the files that may declare a Rust file as a module, each with the module name it would use.
 pub fn module_parents(path: &str) -> Vec<(String, String)> {
     let Some(stem) = path.strip_suffix(".rs") else { return Vec::new() };
     let (directory, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -109,7 +110,7 @@ pub fn module_parents(path: &str) -> Vec<(String, String)> {
     if !place.is_empty() {
         parents.push((format!("{place}.rs"), module.to_owned()));
     }
-    // By a path of its own.
+    // Through a `path` attribute.
     let file = path.rsplit('/').next().unwrap_or(path);
     let by_path: Vec<_> =
         parents.iter().map(|(parent, _)| (parent.clone(), file.to_owned())).collect();
@@ -117,7 +118,7 @@ pub fn module_parents(path: &str) -> Vec<(String, String)> {
     parents
 }
 
-/// Tells whether a file declares a module of this name that is compiled for tests only.
+/// Whether a file declares a module of this name that is compiled for tests only.
 pub fn declares_test_module(text: &str, module: &str) -> bool {
     rust::declares_test_module(text, module)
 }
@@ -128,7 +129,7 @@ pub fn names_rust_file(path: &str, text: &str, file: &str) -> (bool, bool) {
     if is_test_file(path) { (in_tests || elsewhere, false) } else { (in_tests, elsewhere) }
 }
 
-/// Says what each path is in the tree of the second run, and which of them are checks that differ.
+/// Chooses the version of each path for the second run, and returns the checks that differ.
 pub fn lay_over(layout: &ProjectLayout, paths: &[ComparedPath]) -> (Vec<Laid>, Vec<ChangedCheck>) {
     let mut laid = Vec::new();
     let mut changed = Vec::new();
@@ -172,7 +173,7 @@ fn lay_rust(path: &ComparedPath, change: CheckChange) -> (CheckClass, Laid, Opti
     let candidate = path.candidate_text.as_deref().unwrap_or_default();
     match InlineTests::compare(anchor, candidate) {
         InlineTests::Same => (CheckClass::Source, Laid::Candidate, None),
-        // Nothing is left that the tests could stand in. Their names are missed.
+        // The containing file is gone, so its tests have no place. Their names will be reported as lost.
         _ if !path.in_candidate => (class, Laid::Candidate, Some(CheckChange::Gone)),
         InlineTests::Added { text } => (class, Laid::Text(text), Some(CheckChange::New)),
         InlineTests::Changed { text } => (class, Laid::Text(text), Some(CheckChange::Changed)),
@@ -190,7 +191,7 @@ fn lay_manifest(
         return (class, Laid::Anchor, Some(change));
     };
     if !path.in_anchor && matches!(manifest, Manifest::Cargo | Manifest::Package) {
-        // A new package has code of its own.
+        // A new package has its own code.
         let is_its_code = |other: &&ComparedPath| {
             let inside = other.path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
             !other.in_anchor && inside.is_some_and(|inside| inside.starts_with("src/"))

@@ -1,4 +1,4 @@
-//! The names by which files are known for what they are.
+//! The lists of names by which files are classified.
 
 /// Directories whose contents are tests, whatever they are called.
 pub(super) const TEST_DIRECTORIES: &[&str] = &[
@@ -62,7 +62,7 @@ pub(super) const SUPPORT_WORDS: &[&str] = &[
     "spechelper",
 ];
 
-/// Directories of code that is no part of the product, and that tests may use.
+/// Directories of code that is not part of the product and that tests may use.
 pub(super) const TOOL_DIRECTORIES: &[&str] = &[
     "tools",
     "tool",
@@ -81,7 +81,7 @@ pub(super) const TOOL_DIRECTORIES: &[&str] = &[
     "support-files",
 ];
 
-/// Directories whose files builds take up by themselves.
+/// Directories whose files builds pick up by themselves.
 pub(super) const BUILD_DIRECTORIES: &[&str] = &["benches", "examples"];
 
 /// Extensions of files that are code.
@@ -94,13 +94,13 @@ pub(super) const CODE: &[&str] = &[
     "glsl", "s",
 ];
 
-/// Extensions of files that people read.
+/// Extensions of documentation.
 pub(super) const DOCS: &[&str] = &[
     "md", "markdown", "mdx", "rst", "adoc", "tex", "pdf", "png", "jpg", "jpeg", "gif", "svg",
     "ico", "webp",
 ];
 
-/// Files that people read, by the beginning of their names.
+/// Documentation files, by the beginning of their names.
 pub(super) const DOC_STEMS: &[&str] = &[
     "readme",
     "license",
@@ -113,7 +113,7 @@ pub(super) const DOC_STEMS: &[&str] = &[
     "copying",
 ];
 
-/// Files that say which dependencies there are, and nothing of how they are used.
+/// Lock files: they list dependencies but not how they are used.
 pub(super) const LOCKS: &[&str] = &[
     "Cargo.lock",
     "package-lock.json",
@@ -163,7 +163,7 @@ pub(super) const ARTEFACT_DIRECTORIES: &[&str] =
 
 pub(super) const ARTEFACT_SUFFIXES: &[&str] = &[".egg-info", ".dist-info"];
 
-/// What CI services, hooks and coverage services read. No gate does.
+/// Files that CI services, hooks and coverage services read. Gates do not read them.
 pub(super) const CI_DIRECTORIES: &[&str] = &[
     ".github/",
     ".circleci/",
@@ -195,7 +195,7 @@ pub(super) const CI_FILES: &[&str] = &[
     "sonar-project.properties",
 ];
 
-/// Files that configure runners, builds and linters, wherever they are.
+/// Files that configure runners, builds and linters, in any directory.
 pub(super) const CONFIGURING: &[&str] = &[
     // Python
     "conftest.py",
@@ -297,7 +297,7 @@ pub(super) const CONFIGURING: &[&str] = &[
     ".editorconfig",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 pub(super) const CONFIGURING_STEMS: &[&str] = &[
     "jest.config.",
     "jest.setup.",
@@ -334,7 +334,7 @@ pub(super) const CONFIGURING_STEMS: &[&str] = &[
 pub(super) const CONFIGURING_SUFFIXES: &[&str] =
     &[".mk", ".pth", ".cmake", ".just", ".csproj", ".fsproj"];
 
-/// Modules of Python's standard library and of its test runners: one of the same name in the project is found first.
+/// Modules of Python's standard library and test runners: a module of the same name in the project shadows them.
 pub(super) const PYTHON_MODULES: &[&str] = &[
     "pytest",
     "_pytest",

@@ -1,18 +1,18 @@
-//! Rust's tests that stand among the source: found by their spans, cut out and put in again, never printed anew.
+//! Rust's inline tests: located by their spans, cut out and reinserted, never reformatted.
 //!
-//! A scanner of tokens and items, which is all that is needed: what `cfg(test)` gates (in any form but under `not`), and
-//! what is marked as a test. Modules and `impl` blocks that are not gated themselves are looked into. A text that is no
-//! Rust gives nonsense spans, and what is made of it does not compile, which is seen.
+//! A minimal scanner of tokens and items: it finds items gated by `cfg(test)` (in any form except under `not`) and
+//! items marked as tests. It descends into modules and `impl` blocks that are not gated themselves. Text that is not
+//! Rust gives nonsensical spans; the result does not compile, which the gates report.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What became of the tests inside a file.
+/// How the tests inside a file changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InlineTests {
-    /// They are as they were.
+    /// Unchanged.
     Same,
-    /// Tests were added, and all others are as they were.
+    /// Tests were added; all others are unchanged.
     Added {
         text: String,
     },
@@ -22,7 +22,7 @@ pub(super) enum InlineTests {
 }
 
 impl InlineTests {
-    /// Compares two versions of a file; the text is the candidate's with the tests of the anchor.
+    /// Compares two versions of a file; the text is the candidate's with the anchor's tests.
     pub(super) fn compare(anchor: &str, candidate: &str) -> InlineTests {
         let (before, after) = (gated_items(anchor), gated_items(candidate));
         let mut counts: BTreeMap<(&[String], &str), i64> = BTreeMap::new();
@@ -47,7 +47,7 @@ impl InlineTests {
     }
 }
 
-/// Tells whether a whole file is gated by its own attributes.
+/// Whether a whole file is gated by its own attributes.
 pub(super) fn is_gated_file(text: &str) -> bool {
     let tokens = Lexer::new(text).significant();
     let mut at = 0;
@@ -61,7 +61,7 @@ pub(super) fn is_gated_file(text: &str) -> bool {
     false
 }
 
-/// Tells whether a file declares a module of this name that is compiled for tests only.
+/// Whether a file declares a module of this name that is compiled for tests only.
 pub(super) fn declares_test_module(text: &str, name: &str) -> bool {
     let found = gated_items(text);
     found.gated.iter().any(|item| item.declares.as_deref() == Some(name))
@@ -88,15 +88,15 @@ pub(super) fn names_file(text: &str, file: &str) -> (bool, bool) {
 /// One item that is compiled for tests only.
 struct GatedItem {
     container: Vec<String>,
-    /// With the comments before it.
+    /// Including the comments before it.
     whole: Range<usize>,
-    /// From its first attribute on.
+    /// Starting at its first attribute.
     core: Range<usize>,
-    /// It is a test, or a module for tests, and can change nothing about others.
+    /// It is a test or a test module and cannot affect other items.
     is_test: bool,
-    /// What it defines must stand before its uses.
+    /// Its definition must precede its uses.
     is_macro: bool,
-    /// The module that it declares without a body, with `path` if it has that attribute.
+    /// The module it declares without a body, with `path` if it has that attribute.
     declares: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl GatedItem {
 #[derive(Default)]
 struct GatedItems {
     gated: Vec<GatedItem>,
-    /// The insides of the containers that were looked into: where they begin, behind inner attributes, and end.
+    /// The bodies of the containers that were descended into: from after the inner attributes to the end.
     containers: BTreeMap<Vec<String>, Range<usize>>,
 }
 
@@ -120,7 +120,7 @@ fn gated_items(text: &str) -> GatedItems {
     found
 }
 
-/// Reads the items of a file or of a body, which is bounded by bytes.
+/// Scans the items of a file or of a body, given as a byte range.
 fn scan(
     text: &str,
     tokens: &[Token],
@@ -196,9 +196,9 @@ fn scan(
     found.containers.entry(container).or_insert(start_of_items..end);
 }
 
-/// Puts the tests of the anchor in the place of the candidate's.
+/// Replaces the candidate's tests with the anchor's.
 fn splice(anchor: &str, before: &GatedItems, candidate: &str, after: &GatedItems) -> String {
-    // Insertions by position; those at one position in order.
+    // Insertions by position; those at the same position in order.
     let mut edits: Vec<(Range<usize>, String)> =
         after.gated.iter().map(|item| (item.whole.clone(), String::new())).collect();
     for item in &before.gated {
@@ -206,7 +206,7 @@ fn splice(anchor: &str, before: &GatedItems, candidate: &str, after: &GatedItems
         let at = if item.is_macro { place.start } else { place.end };
         edits.push((at..at, format!("\n{}\n", &anchor[item.core.clone()])));
     }
-    // Stable: what was pushed first stays first. A cut that ends where something is put in comes before it.
+    // Stable sort: equal positions keep their order. A cut that ends at an insertion point comes before the insertion.
     edits.sort_by_key(|(range, text)| (range.start, !text.is_empty() && range.start == range.end));
     let mut text = String::with_capacity(candidate.len() + anchor.len());
     let mut at = 0;
@@ -221,14 +221,14 @@ fn splice(anchor: &str, before: &GatedItems, candidate: &str, after: &GatedItems
     text
 }
 
-/// What an item is called.
+/// The kind and name of an item.
 struct ItemKind {
     word: String,
     name: String,
 }
 
 impl ItemKind {
-    /// Tells one container from another, whatever blanks and comments are in its head.
+    /// Identifies a container, ignoring white space and comments in its header.
     fn header(&self, text: &str, head: &[Token]) -> String {
         if self.word == "mod" {
             return format!("mod {}", self.name);
@@ -237,7 +237,7 @@ impl ItemKind {
     }
 }
 
-/// Words that may stand before the one that says what an item is.
+/// Words that may precede the keyword of an item.
 const QUALIFIERS: [&str; 6] = ["pub", "default", "unsafe", "async", "crate", "safe"];
 
 fn kind_of(text: &str, tokens: &[Token]) -> ItemKind {
@@ -261,7 +261,7 @@ fn kind_of(text: &str, tokens: &[Token]) -> ItemKind {
     ItemKind { word: word.to_owned(), name: name.to_owned() }
 }
 
-/// Where an item ends, in numbers of tokens.
+/// The end of an item, as a token index.
 struct ItemEnd {
     next: usize,
     /// The braces of its body.
@@ -279,7 +279,7 @@ impl ItemEnd {
                 "{" => {
                     let close = group_end(text, tokens, at);
                     let before = at.checked_sub(1).map(|at| &text[tokens[at].range.clone()]);
-                    // A constant among generic arguments.
+                    // A constant in generic arguments.
                     let is_argument = matches!(before, Some("<" | ","));
                     if !to_semicolon && !is_argument {
                         return ItemEnd { next: close, body: Some(at..close.saturating_sub(1)) };
@@ -294,7 +294,7 @@ impl ItemEnd {
     }
 }
 
-/// Returns the number of the token after a group that opens at one.
+/// Returns the index of the token after the group that opens at `open`.
 fn group_end(text: &str, tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -316,7 +316,7 @@ fn words(text: &str, tokens: &[Token]) -> Vec<String> {
     tokens.iter().map(|token| text[token.range.clone()].to_owned()).collect()
 }
 
-/// Tells whether an attribute, as its words, has its item compiled for tests only.
+/// Whether an attribute, given as words, compiles its item for tests only.
 fn gates_for_tests(attribute: &[String]) -> bool {
     let Some(at) = attribute.iter().position(|word| word == "cfg") else { return false };
     let mut not_depth = None;
@@ -360,7 +360,7 @@ fn marks_a_test(attribute: &[String]) -> bool {
     path.last().is_some_and(|word| TEST_MARKS.contains(&word.as_str()))
 }
 
-/// A token that is neither blank nor a comment.
+/// A token that is neither white space nor a comment.
 struct Token {
     range: Range<usize>,
 }
@@ -398,7 +398,7 @@ impl<'a> Lexer<'a> {
         self.text[at..].find('\n').map_or(self.bytes.len(), |end| at + end)
     }
 
-    /// Returns where a token ends, and whether it is one that counts.
+    /// Returns the end of a token, and whether it is significant.
     fn token(&self, at: usize) -> (usize, bool) {
         let rest = &self.text[at..];
         let first = rest.chars().next().unwrap_or('\0');
@@ -426,7 +426,7 @@ impl<'a> Lexer<'a> {
         (at + first.len_utf8(), true)
     }
 
-    /// Returns the end of a string or character that a prefix (`r`, `b`, `br`, `c`, `cr`) begins.
+    /// Returns the end of a string or character literal with a prefix (`r`, `b`, `br`, `c`, `cr`).
     fn literal_end(&self, at: usize, end: usize) -> Option<usize> {
         let prefix = &self.text[at..end];
         match (prefix, self.bytes.get(end)?) {
@@ -457,7 +457,7 @@ impl<'a> Lexer<'a> {
         self.bytes.len()
     }
 
-    /// A character, or a lifetime.
+    /// A character literal or a lifetime.
     fn quote_end(&self, at: usize) -> usize {
         let mut inside = self.text[at + 1..].char_indices();
         match inside.next() {
@@ -468,7 +468,7 @@ impl<'a> Lexer<'a> {
             }
             Some((_, _)) => match inside.next() {
                 Some((end, '\'')) => at + 1 + end + 1,
-                // The name that follows is a token of its own.
+                // The name that follows is a separate token.
                 _ => at + 1,
             },
             None => at + 1,

@@ -51,7 +51,7 @@ fn source_that_changes_around_its_tests_leaves_them_as_they_are() {
     let candidate = ANCHOR.replace("    1\n}", "    3\n}").replace("{ 2 }", "{ 4 }");
     assert_eq!(InlineTests::compare(ANCHOR, &candidate), InlineTests::Same);
     assert_eq!(InlineTests::compare(ANCHOR, ANCHOR), InlineTests::Same);
-    // Moving a whole module of tests to another place of the file changes nothing.
+    // Moving a whole test module within the file changes nothing.
     let at = ANCHOR.find("struct S").unwrap();
     let tests = ANCHOR.find("#[cfg(test)]\nmod tests {\n    use").unwrap();
     let moved = format!("{}{}\n{}", &ANCHOR[..at], &ANCHOR[tests..], &ANCHOR[at..tests]);
@@ -73,7 +73,7 @@ fn tests_of_the_anchor_come_back_and_source_does_not() {
     );
     assert!(text.contains("-> bool { true }") && !text.contains("-> bool { false }"), "{text}");
     assert!(text.contains("    9\n}") && !text.contains("    1\n}"), "{text}");
-    // What was put in stands where it stood: the tests of `inner` inside it, the function inside its `impl`.
+    // Insertions are where they were: the tests of `inner` inside it, the function inside its `impl`.
     assert_eq!(gated_items(&text).gated.len(), 3);
     assert_eq!(InlineTests::compare(ANCHOR, &text), InlineTests::Same, "{text}");
 }
@@ -94,7 +94,7 @@ fn twins_other_conditions_and_deleted_tests_are_changes() {
         let text = changed(&candidate);
         assert_eq!(InlineTests::compare(ANCHOR, &text), InlineTests::Same, "{text}");
     }
-    // Source under `not(test)` is source.
+    // Code under `not(test)` is source.
     let text = changed(
         &ANCHOR.replace("pub fn one()", "#[cfg(test)]\nfn x() {}\n#[cfg(not(test))]\npub fn one()"),
     );
@@ -109,7 +109,7 @@ fn added_tests_are_no_change_and_are_taken_out() {
     let fresh = "fn a() {}\n#[cfg(test)]\nmod tests { #[test] fn a() {} }\n";
     let InlineTests::Added { text } = InlineTests::compare("", fresh) else { panic!() };
     assert_eq!(text.trim(), "fn a() {}");
-    // A module for tests that brings macros can change the others.
+    // A test module that defines macros can affect other items.
     let macros = format!("#[cfg(test)]\n#[macro_use]\nmod macros;\n{ANCHOR}");
     changed(&macros);
 }

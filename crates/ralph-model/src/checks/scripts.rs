@@ -1,8 +1,8 @@
-//! The scripts that gates run: which files decide is read from commands, and from the texts that these name.
+//! Finds the scripts that gates run, from their commands and from the texts of the files these name.
 //!
-//! A command names a program by a path, the script that an interpreter is given, and both in the line that a shell is
-//! given with `-c`, or behind `env`, `timeout` and the like. A file that an interpreter only reads (`sh -n install.sh`) is
-//! what is checked, not what checks. What a script or recipe runs in turn is any file of the tree that it mentions.
+//! A command names a program by path, the script given to an interpreter, and either of these in a shell line after
+//! `-c` or behind `env`, `timeout` and the like. A file that an interpreter only reads (`sh -n install.sh`) is under
+//! check, not a check. Any file of the tree that a script or recipe mentions counts as run by it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
 const INTERPRETERS: [&str; 8] = ["python", "python3", "node", "bun", "ruby", "perl", "php", "pwsh"];
 
-/// Programs, and words of the shell, that have the command run which follows them.
+/// Programs and shell words that run the command after them.
 const WRAPPERS: [&str; 16] = [
     "env", "timeout", "nice", "time", "nohup", "exec", "command", "xvfb-run", "if", "elif", "then",
     "else", "do", "while", "until", "!",
@@ -26,7 +26,8 @@ pub fn scripts_of<'a>(commands: impl IntoIterator<Item = &'a [String]>) -> BTree
     files.into_iter().collect()
 }
 
-/// Returns the files of a tree that the text of a script or recipe mentions, from the root or from its own directory.
+/// Returns the files of a tree that the text of a script or recipe mentions, relative to the root or to its own
+/// directory.
 pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     let is_break = |c: char| c.is_whitespace() || "\"'`;|&()<>=$,{}[]:@".contains(c);
@@ -42,7 +43,7 @@ pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<St
         }
     };
     text.split(is_break).for_each(&mut add);
-    // `from tools import rules` names `tools/rules.py`, though no word does.
+    // `from tools import rules` refers to `tools/rules.py`, although no single word names it.
     for line in text.lines() {
         let Some((package, names)) =
             line.trim().strip_prefix("from ").and_then(|rest| rest.split_once(" import "))
@@ -56,7 +57,7 @@ pub fn mentioned(text: &str, path: &str, tree: &BTreeSet<String>) -> BTreeSet<St
     found
 }
 
-/// Returns the name by which other code imports a file.
+/// Returns the module name of a file.
 pub fn module_name(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let (stem, extension) = name.split_once('.')?;
@@ -68,7 +69,7 @@ pub fn module_name(path: &str) -> Option<&str> {
     (is_importable && !name.is_empty()).then_some(name)
 }
 
-/// Tells whether a text has a line that imports a module of this name.
+/// Whether a text has a line that imports a module of this name.
 pub fn imports(text: &str, module: &str) -> bool {
     const WORDS: [&str; 7] = ["import", "from", "require", "source", ".", "use", "load"];
     let is_break = |c: char| !(c.is_alphanumeric() || c == '_' || c == '-');
@@ -80,7 +81,7 @@ pub fn imports(text: &str, module: &str) -> bool {
     })
 }
 
-/// What a module's file is called beyond its name.
+/// The suffixes of module files.
 const MODULE_ENDS: [&str; 16] = [
     ".py",
     "/__init__.py",
@@ -100,7 +101,7 @@ const MODULE_ENDS: [&str; 16] = [
     ".lua",
 ];
 
-/// Returns the files of a tree that a word names: a path, or a module that interpreters find by it.
+/// Returns the files of a tree that a word names: a path, or a module name that interpreters resolve.
 pub fn named_by(word: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     if tree.contains(word) {
@@ -111,7 +112,7 @@ pub fn named_by(word: &str, tree: &BTreeSet<String>) -> BTreeSet<String> {
         let files = MODULE_ENDS.iter().map(|end| format!("{name}{end}"));
         found.extend(files.filter(|file| tree.contains(file)));
     }
-    // A module of a package runs what the package is made of first.
+    // Importing a module runs the package's own files first.
     let packages =
         dotted.match_indices('/').map(|(at, _)| format!("{}/__init__.py", &dotted[..at]));
     if !found.is_empty() {
@@ -140,7 +141,7 @@ fn find_scripts(argv: &[&str], files: &mut Vec<String>) {
         return;
     }
     let Given { options, named, script } = Given::to(name, rest);
-    // What an option names may be run too (`node -r hook.js`); most often it is no file, which does no harm.
+    // The argument of an option may be run too (`node -r hook.js`); usually it is not a file, which is harmless.
     named.into_iter().for_each(&mut add);
     let Some(script) = script else { return };
     if SHELLS.contains(&name) && options.iter().any(|option| has_letter(option, 'c')) {
@@ -154,18 +155,18 @@ fn find_scripts(argv: &[&str], files: &mut Vec<String>) {
     }
 }
 
-/// Tells whether a word after a wrapper is the command and not an option, a setting, a number or a signal.
+/// Whether a word after a wrapper is the command, rather than an option, a setting, a number or a signal.
 fn begins_command(word: &str) -> bool {
     let is_signal = word.chars().all(|letter| letter.is_ascii_uppercase());
     let is_number = word.starts_with(|first: char| first.is_ascii_digit());
     !word.starts_with('-') && !word.contains('=') && !is_number && !is_signal
 }
 
-/// What an interpreter is given before the arguments of its script.
+/// The arguments of an interpreter before those of its script.
 #[derive(Default)]
 struct Given<'a> {
     options: Vec<&'a str>,
-    /// The words that belong to options.
+    /// The arguments of options.
     named: Vec<&'a str>,
     script: Option<&'a str>,
 }
@@ -190,7 +191,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Tells whether the word after an option belongs to it: `bash -euo pipefail ci/run` runs `ci/run`.
+/// Whether the word after an option belongs to it: `bash -euo pipefail ci/run` runs `ci/run`.
 fn takes_word(interpreter: &str, option: &str) -> bool {
     match interpreter {
         "bash" if matches!(option, "--rcfile" | "--init-file") => true,
@@ -206,16 +207,16 @@ fn takes_word(interpreter: &str, option: &str) -> bool {
     }
 }
 
-/// Tells whether an option of a shell is, or holds, one of a single letter.
+/// Whether a shell option is, or contains, a single-letter one.
 fn has_letter(option: &str, letter: char) -> bool {
     !option.starts_with("--") && option[1..].contains(letter)
 }
 
-/// Tells whether an interpreter with these options reads its script without running any of it.
+/// Whether an interpreter with these options parses its script without running any of it.
 ///
-/// Every option has to be known: another one may name a file that is run (`node -r hook.js --check`), or take the effect
-/// back (`sh -in`). `perl -c` is not among them, as it runs `BEGIN` blocks, nor `ruby -c`, as it loads what the script's
-/// first line asks for.
+/// Every option must be known: an unknown one may name a file that is run (`node -r hook.js --check`) or cancel the
+/// effect (`sh -in`). `perl -c` is excluded because it runs `BEGIN` blocks, and `ruby -c` because it loads what the
+/// script's first line asks for.
 fn only_reads(interpreter: &str, options: &[&str]) -> bool {
     let [one] = options else { return false };
     match interpreter {
@@ -290,7 +291,7 @@ mod tests {
             (&["/bin/bash", "-eun", "./install.sh"], false),
             (&["php", "-l", "index.php"], false),
             (&["node", "--check", "app.js"], false),
-            // A shell that talks to a person runs what it reads.
+            // An interactive shell runs what it reads.
             (&["sh", "-in", "install.sh"], true),
             (&["sh", "-n", "-i", "install.sh"], true),
             (&["sh", "-e", "install.sh"], true),
@@ -302,7 +303,7 @@ mod tests {
         ] {
             assert_eq!(!files(&[argv]).is_empty(), is_run, "{argv:?}");
         }
-        // One gate that runs it is enough.
+        // One gate that runs the file is enough.
         assert_eq!(files(&[&["sh", "-n", "check.sh"], &["sh", "check.sh"]]), ["check.sh"]);
         assert_eq!(files(&[&["tools/python3", "check.py"]]), ["check.py", "tools/python3"]);
     }

@@ -1,10 +1,12 @@
-//! Which trees the gates are tried on once more: the candidate with the anchor's checks, and with some of what that would hide.
+//! Chooses the trees for additional gate runs: the candidate with the anchor's checks, and variants that keep what that
+//! overlay would hide.
 //!
-//! Laying the anchor's checks over a candidate takes something of the candidate away. Where that is the very thing that the
-//! old checks would have refused (a forbidden file, bad data, a test that a linter rejects), the tree without it says nothing
-//! of it. So what is not surely a check is tried both ways: as the anchor has it, which shows what it hides, and as the
-//! candidate has it, which shows what is wrong with it. Every try must pass. What surely decides (recipes, scripts that a
-//! gate names, settings of runners) is the anchor's in all of them, and so are the old tests where new ones are looked at.
+//! Overlaying the anchor's checks removes something of the candidate. If that is exactly what the old checks would have
+//! refused (a forbidden file, bad data, a test that a linter rejects), the tree without it proves nothing about it. So
+//! files that are not certainly checks are tried both ways: the anchor's version shows what they hide, and the
+//! candidate's version shows what is wrong with them. Every trial must pass. Files that certainly decide (recipes,
+//! scripts that a gate names, runner settings) are the anchor's in all trials, and so are the old tests when new ones
+//! are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,42 +14,43 @@ use super::classify::{ProjectLayout, is_code, is_configuring, is_test};
 use super::scripts::imports;
 use super::{ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid};
 
-/// Up to how many uncertain things each is tried alone. More are tried in groups.
+/// Up to this number of uncertain units, each is tried alone. More are tried in groups.
 const MOST_ALONE: usize = 4;
-/// How many uncertain things are told apart.
+/// The maximum number of uncertain units that are distinguished.
 const MOST_THINGS: usize = 16;
 
-/// Paths, by their place among those compared, that are left as the candidate has them; all others are the anchor's.
+/// Indices of the compared paths that keep the candidate's version; all others are the anchor's.
 pub type LeftPaths = BTreeSet<usize>;
 
-/// What is tried. The first is the tree with all of the anchor's checks.
+/// The trials. The first is the tree with all of the anchor's checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trials {
     /// For gates that passed at the base.
     pub green: Vec<LeftPaths>,
-    /// For gates that did not: what is new and unknown may be the work, and is left in all of them.
+    /// For gates that did not: new files of unknown class may be the work, and are kept in all trials.
     pub red: Vec<LeftPaths>,
-    /// Further ones for gates that tell neither names nor numbers of tests: they may check the tests themselves, as
-    /// linters do.
+    /// Additional trials for gates that report neither names nor numbers of tests: they may check the tests themselves,
+    /// as linters do.
     pub plain: Vec<LeftPaths>,
 }
 
-/// What a check that differs can be beside a check.
+/// What a differing check can be in addition to a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nothing: it decides what is run and how.
+    /// Nothing else: it decides what runs and how.
     Decides,
     OldTest,
-    /// New code of tests. It may be what an old check refuses.
+    /// New test code. An old check may refuse it.
     NewTest,
-    /// A file that scripts mention or stand beside, or that a gate looked for: a check as well as what is checked.
+    /// A file that scripts mention, that is in a script's directory, or that a gate looked for: both a check and under
+    /// check.
     Uncertain,
     OldData,
     /// New data and fixtures.
     NewData,
 }
 
-/// The checks that differ, by what they can be.
+/// The differing checks, by standing.
 struct Sorted<'a> {
     layout: &'a ProjectLayout,
     paths: &'a [ComparedPath],
@@ -55,7 +58,7 @@ struct Sorted<'a> {
 }
 
 impl Trials {
-    /// Says what is tried, given what becomes of each path and which of them are checks that differ.
+    /// Returns the trials, given the version chosen for each path and the checks that differ.
     pub fn of(
         layout: &ProjectLayout,
         paths: &[ComparedPath],
@@ -88,7 +91,7 @@ impl Standing {
         let of_test = if is_new { Standing::NewTest } else { Standing::OldTest };
         match check.class {
             CheckClass::Configuring if layout.is_unknown(path, is_new) => Standing::Uncertain,
-            // It may be one that must not be there.
+            // It may be a file that must not exist.
             CheckClass::Artefact if is_new => Standing::Uncertain,
             _ if is_configuring(path, name) && is_new => Standing::Uncertain,
             _ if is_configuring(path, name) => Standing::Decides,
@@ -124,8 +127,8 @@ impl Sorted<'_> {
         trials
     }
 
-    /// New code of tests among the old tests. Where it uses a helper or fixture that was changed for it, that goes along;
-    /// without such code all others are tried.
+    /// New test code with the old tests, in two trials: without the tests that use a changed helper, and all of it
+    /// together with those helpers.
     fn with_new_tests(&self) -> Vec<LeftPaths> {
         let new = self.with(&[Standing::NewTest]);
         if new.is_empty() {
@@ -146,15 +149,15 @@ impl Sorted<'_> {
         vec![&(&new - &helped) | &beside, &(&new | &helpers) | &beside]
     }
 
-    /// All tests of the candidate, with what decides as the anchor has it.
+    /// All tests of the candidate, with the deciding files from the anchor.
     fn with_tests(&self) -> LeftPaths {
         let tests = self.with(&[Standing::NewTest, Standing::OldTest]);
         let data = self.with(&[Standing::NewData, Standing::OldData]);
         &(&tests | &data) | &self.uncertain_for(&tests)
     }
 
-    /// What is uncertain and may be what these tests are about: code that is new or none of theirs, unless nothing of it is
-    /// named by any of them.
+    /// The uncertain files that these tests may be about: new code, and the existing files if the tests refer to any
+    /// uncertain file.
     fn uncertain_for(&self, tests: &LeftPaths) -> LeftPaths {
         let uncertain = self.with(&[Standing::Uncertain]);
         let is_used = |at: &usize| tests.iter().any(|test| self.uses(*test, *at));
@@ -167,7 +170,7 @@ impl Sorted<'_> {
         uncertain.into_iter().filter(is_left).collect()
     }
 
-    /// Whether a check was changed that tests use and no gate names.
+    /// Whether a changed check is used by tests and not named by a gate.
     fn is_helper(&self, at: usize, standing: Standing) -> bool {
         let one = &self.paths[at];
         let name = one.path.rsplit('/').next().unwrap_or(&one.path);
@@ -178,7 +181,7 @@ impl Sorted<'_> {
         is_helper && one.in_candidate && !self.layout.scripts.contains(&one.path)
     }
 
-    /// Whether the text of a file names another one, or what was added to it.
+    /// Whether the text of a file refers to another file, or to something added to it.
     fn uses(&self, user: usize, helper: usize) -> bool {
         let Some(text) = self.paths[user].candidate_text.as_deref() else { return false };
         let helper = &self.paths[helper];
@@ -202,8 +205,8 @@ impl Sorted<'_> {
         text.contains(name) || is_module || imports(text, module)
     }
 
-    /// What is told apart: each path, but the files of a directory that is new are one, and so are new settings of which
-    /// one names the other.
+    /// The units to distinguish: each path is one, but the files of a new directory form one unit, and so do new
+    /// settings that refer to each other.
     fn things(&self, paths: &LeftPaths) -> Vec<LeftPaths> {
         let mut things: BTreeMap<String, LeftPaths> = BTreeMap::new();
         for at in paths {
@@ -247,8 +250,8 @@ impl Sorted<'_> {
     }
 }
 
-/// Returns which things are left in each try, so that for any two of them there is a try in which the one is left and the
-/// other is not; few are left one at a time.
+/// Returns the units kept in each trial, such that for any two units some trial keeps one and not the other; a few
+/// units are kept one at a time.
 fn told_apart(things: &[LeftPaths]) -> Vec<LeftPaths> {
     if things.len() <= MOST_ALONE {
         return things.to_vec();
@@ -265,7 +268,7 @@ fn told_apart(things: &[LeftPaths]) -> Vec<LeftPaths> {
     tries
 }
 
-/// Returns the names of the functions that a text of Python defines.
+/// Returns the names of the functions that a Python text defines.
 fn defined(text: &str) -> BTreeSet<&str> {
     let names = text.lines().filter_map(|line| {
         let line = line.trim_start();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::checks::{LookedFor, lay_over};
 
-/// A path that differs: what the anchor has there, and what the candidate has.
+/// A differing path with the anchor's and the candidate's text.
 type Differs = (&'static str, Option<&'static str>, Option<&'static str>);
 
 fn compared(&(path, anchor, candidate): &Differs) -> ComparedPath {
@@ -15,7 +15,7 @@ fn compared(&(path, anchor, candidate): &Differs) -> ComparedPath {
     }
 }
 
-/// Returns the paths that each try leaves as the candidate has them.
+/// Returns the paths that each trial keeps in the candidate's version.
 fn tried(differing: &[Differs]) -> Trials {
     let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     let looked =
@@ -32,7 +32,7 @@ fn tried(differing: &[Differs]) -> Trials {
     Trials::of(&layout, &paths, &laid, &changed)
 }
 
-/// Whether some try leaves the one path and has the other as the anchor has it.
+/// Whether some trial keeps `left` and reverts `put_back`.
 fn tells_apart(trials: &[LeftPaths], left: usize, put_back: usize) -> bool {
     trials.iter().any(|one| one.contains(&left) && !one.contains(&put_back))
 }
@@ -93,7 +93,7 @@ fn a_helper_goes_along_with_the_new_test_that_uses_it() {
     let trials = tried(&[helper, user]);
     assert!(trials.green.contains(&LeftPaths::from([0, 1])), "{trials:?}");
     assert!(!trials.green.contains(&LeftPaths::from([1])), "{trials:?}");
-    // One that does not use it is tried with the old one.
+    // A test that does not use the helper is tried with the old helper.
     let trials = tried(&[helper, ("tests/b.sh", None, Some("true"))]);
     assert!(trials.green.contains(&LeftPaths::from([1])), "{trials:?}");
     let conftest = ("conftest.py", Some(""), Some("def database(): pass"));

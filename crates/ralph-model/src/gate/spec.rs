@@ -1,4 +1,4 @@
-//! A gate as it is configured, pinned and written into receipts.
+//! A gate as configured, pinned and written into receipts.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::glob::Glob;
 use crate::millis;
 
-/// A check as it is configured.
+/// A configured check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "GateForm", into = "GateForm")]
 pub struct GateSpec {
     pub name: String,
     pub check: Check,
     pub timeout: Duration,
-    /// The directory of the repository that it is for, in a workspace of several; `None` for each of them.
+    /// The directory of its repository, in a workspace of several; `None` applies to each of them.
     pub repo: Option<String>,
-    /// It is of use only for changes to these. Empty: for any change.
+    /// It runs only for changes to these paths. Empty: for any change.
     pub paths: Vec<Glob>,
-    /// It runs before those that are not.
+    /// It runs before the gates that are not fast.
     pub fast: bool,
     /// It may use the network.
     pub net: bool,
@@ -31,11 +31,11 @@ pub struct GateSpec {
 pub enum Check {
     /// Runs a program in a checkout; its exit decides.
     Command { argv: Vec<String> },
-    /// A check of the harness's own, on the files of a commit.
+    /// A built-in check on the files of a commit.
     BuiltIn(BuiltIn),
 }
 
-/// The harness's own checks. They are the loop's; what each looks at is `ralph-outline`'s to say.
+/// The harness's built-in checks. They belong to the loop; `ralph-outline` implements them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuiltIn {
@@ -50,7 +50,7 @@ pub enum BuiltIn {
 }
 
 impl BuiltIn {
-    /// Returns the name that it has as a gate.
+    /// Returns its name as a gate.
     pub const fn name(self) -> &'static str {
         match self {
             BuiltIn::HasSummary => "has-summary",
@@ -80,7 +80,7 @@ impl From<BuiltIn> for GateSpec {
     }
 }
 
-/// A gate as it is written: either `argv` or `built_in` is there.
+/// The serialised form of a gate: either `argv` or `built_in` is present.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GateForm {
@@ -129,7 +129,7 @@ impl TryFrom<GateForm> for GateSpec {
 }
 
 impl GateSpec {
-    /// Returns the command that it runs; nothing for a check of the harness's own.
+    /// Returns the command it runs; empty for a built-in check.
     pub fn argv(&self) -> &[String] {
         match &self.check {
             Check::Command { argv } => argv,
@@ -144,12 +144,12 @@ impl GateSpec {
         }
     }
 
-    /// Whether it is for a repository of the workspace, named by its directory.
+    /// Whether it applies to a repository of the workspace, given by its directory.
     pub fn is_for(&self, repository: &str) -> bool {
         self.repo.as_deref().is_none_or(|own| own == repository)
     }
 
-    /// Whether a change to these paths is this gate's concern.
+    /// Whether a change to these paths is relevant to this gate.
     pub fn concerns<'a>(&self, changed: impl IntoIterator<Item = &'a str>) -> bool {
         self.paths.is_empty()
             || changed.into_iter().any(|path| self.paths.iter().any(|glob| glob.matches(path)))

@@ -1,7 +1,7 @@
-//! What an interviewer answers: one JSON object with exactly four keys.
+//! An interviewer's reply: one JSON object with exactly four keys.
 //!
-//! The answer may stand in a single code fence, because many models cannot do without; anything else around it makes it
-//! invalid. The draft inside is not looked at here: it has a schema of its own.
+//! The reply may be inside a single code fence, because many models always add one; anything else around it makes it
+//! invalid. The draft inside is not checked here: it has its own schema.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::prd::{key_errors, repeated_keys};
 
 const KEYS: [&str; 4] = ["questions", "uncertainties", "prdDraft", "recommendUnderstand"];
 
-/// What one turn of the interviewer says.
+/// The content of one turn of the interviewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannerEnvelope {
     pub questions: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Uncertainty {
     pub evidence_missing: String,
 }
 
-/// Whether the interviewer wants the code looked through first.
+/// Whether the interviewer recommends mapping the code first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UnderstandAdvice {
@@ -37,7 +37,7 @@ pub struct UnderstandAdvice {
     pub reasons: Vec<String>,
 }
 
-/// An answer that is no envelope.
+/// A reply that is not an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     #[error("the answer is empty")]
@@ -53,7 +53,7 @@ pub enum EnvelopeError {
 }
 
 impl PlannerEnvelope {
-    /// Reads the final message of a turn.
+    /// Parses the final message of a turn.
     pub fn parse(message: &str) -> Result<PlannerEnvelope, EnvelopeError> {
         let text = unfenced(message.trim_start_matches('\u{feff}').trim());
         if text.is_empty() {
@@ -102,7 +102,7 @@ fn strings(value: &Value, place: &str) -> Result<Vec<String>, EnvelopeError> {
     strings.map(|(at, value)| string(value, &format!("{place}[{at}]"))).collect()
 }
 
-/// Reads an object that has exactly these keys.
+/// Returns an object that has exactly these keys.
 fn object<'v>(
     value: &'v Value,
     place: &str,
@@ -140,7 +140,7 @@ fn advice(value: &Value) -> Result<UnderstandAdvice, EnvelopeError> {
     Ok(UnderstandAdvice { should_run, reasons })
 }
 
-/// Takes the code fence off a text that is one fenced block and nothing else.
+/// Removes the code fence from a text that is exactly one fenced block.
 fn unfenced(text: &str) -> &str {
     let fenced = || {
         let inside = text.strip_prefix("```")?.strip_suffix("```")?;

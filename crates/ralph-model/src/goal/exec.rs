@@ -1,6 +1,6 @@
-//! `exec`: what follows an interview, in which order, and whose consent each step needs.
+//! `exec`: the steps after an interview, their order, and whose consent each needs.
 //!
-//! Invariant: a step that starts agents is reached only through a consent that was given for it.
+//! Invariant: a step that starts agents is reached only through an explicit consent to it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,21 +10,21 @@ use jiff::civil::Date;
 use super::{GoalState, map};
 use crate::prd::Prd;
 
-/// When the person is asked whether the code is to be mapped.
+/// When to ask the person whether to map the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnderstandMode {
-    /// If something recommends it.
+    /// If there is a reason to.
     #[default]
     Auto,
     Always,
     Never,
 }
 
-/// What recommends mapping the code.
+/// Reasons to map the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Triggers {
     pub map_was_missing: bool,
-    /// The date of the last entry; `None` if there is no dated one.
+    /// The date of the last entry; `None` without a dated one.
     pub last_entry: Option<Date>,
     pub today: Date,
     /// What the interviewer is uncertain about.
@@ -57,7 +57,7 @@ impl Triggers {
         self.map_was_missing || self.is_stale() || self.is_uncertain()
     }
 
-    /// Says why the code should be mapped, one line each.
+    /// Explains why the code should be mapped, one reason per line.
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.map_was_missing {
@@ -84,7 +84,7 @@ impl Triggers {
 }
 
 impl UnderstandMode {
-    /// Tells whether the person is asked.
+    /// Whether to ask the person.
     pub fn asks(self, triggers: &Triggers) -> bool {
         match self {
             UnderstandMode::Auto => triggers.any(),
@@ -97,7 +97,7 @@ impl UnderstandMode {
 /// How many iterations are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationCap {
-    /// As many as there are units of work, and some more for those that fail.
+    /// One per unit of work, plus some for those that fail.
     Auto {
         more: u32,
     },
@@ -122,7 +122,7 @@ impl FromStr for IterationCap {
     }
 }
 
-/// How many iterations there are at most, and how that was computed.
+/// The maximum number of iterations, and how it was computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputedCap {
     pub iterations: u32,
@@ -157,7 +157,7 @@ impl IterationCap {
         self.compute(failing, if failing == 1 { "failing story" } else { "failing stories" })
     }
 
-    /// The cap of `understand`: one iteration for each topic that is left in the map, or that the prompt lists.
+    /// The cap of `understand`: one iteration for each remaining topic in the map, or each topic listed in the prompt.
     pub fn for_understand(self, map: &str, prompt: &str) -> ComputedCap {
         match map::open_topics(map) {
             Some(open) => self.compute(open.len(), "unchecked under Next Topics"),
@@ -169,20 +169,20 @@ impl IterationCap {
     }
 }
 
-/// A person's word on a step.
+/// A person's decision on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
     Given,
     Refused,
 }
 
-/// What has happened so far.
+/// The steps so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecProgress {
     /// How the interview ended: whether its PRD is approved.
     pub approved: Option<bool>,
     pub understand: Option<Consent>,
-    /// Whether the mapping that was consented to is over.
+    /// Whether the mapping that was consented to has ended.
     pub understood: bool,
     pub run: Option<Consent>,
 }
@@ -198,7 +198,7 @@ pub enum ExecStep {
     End(ExecEnd),
 }
 
-/// How `exec` ends without a run.
+/// Ways in which `exec` ends without a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecEnd {
     NotApproved,
@@ -207,7 +207,7 @@ pub enum ExecEnd {
 }
 
 impl ExecProgress {
-    /// Returns what is next.
+    /// Returns the next step.
     pub fn next(&self, asks: bool, understand: &ComputedCap, run: &ComputedCap) -> ExecStep {
         match self.approved {
             None => return ExecStep::Plan,

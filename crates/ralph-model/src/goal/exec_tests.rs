@@ -18,7 +18,7 @@ fn triggers(missing: bool, age: Option<i16>, topics: &[&str], recommended: bool)
 fn the_truth_table_of_the_triggers() {
     use UnderstandMode::{Always, Auto, Never};
     for missing in [false, true] {
-        // An entry of tomorrow is not stale.
+        // An entry dated tomorrow is not stale.
         for age in [None, Some(-1), Some(0), Some(1)] {
             for topics in [&[][..], &["auth"]] {
                 for recommended in [false, true] {
@@ -34,7 +34,7 @@ fn the_truth_table_of_the_triggers() {
     }
 }
 
-/// C10.12: a map of yesterday is stale, so its age is shown.
+/// C10.12: a map from yesterday is stale, so its age is shown.
 #[test]
 fn the_reasons_name_age_topics_and_what_the_planner_says() {
     let mut stale = triggers(false, Some(3), &["auth", "data"], true);
@@ -99,7 +99,7 @@ fn cap(units: usize) -> ComputedCap {
 }
 
 proptest! {
-    /// Whatever is answered, in whatever order and however often it is asked again.
+    /// For any answers, in any order and however often asked again.
     #[test]
     fn nothing_starts_without_the_consent_that_it_needs(
         approves in any::<bool>(),

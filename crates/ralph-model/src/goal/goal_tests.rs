@@ -143,7 +143,7 @@ fn texts() -> Texts {
     }
 }
 
-/// Every state against every fact: what is written, and what is next then.
+/// Every state and every fact: the writes, and the next step after them.
 #[test]
 fn the_table_of_the_interview_stays_as_it_is() {
     let (run, texts) = (run(), texts());
@@ -217,7 +217,7 @@ fn a_whole_interview_reads_as_its_golden_files() {
     let disk = facts.iter().fold(Disk::with_prd(), Disk::after);
     assert_eq!(disk.transcript, include_str!("plan_transcript.golden.md"));
     assert_eq!(disk.state.render(), include_str!("plan_state.golden.json"));
-    // The story is as it was, and was updated: it still passes.
+    // The story is unchanged by the update: it still passes.
     assert_eq!(disk.prd, Some(prd()));
     assert_eq!(GoalState::parse(&disk.state.render()), Ok(disk.state));
 }
@@ -261,7 +261,7 @@ fn the_seeds_fields_are_all_there() {
     assert_eq!((&value["state"], &value["approvedPrdAt"]), (&json!("preflight"), &Value::Null));
 }
 
-/// C10.9: after five retries an interviewer is not asked again, until a person has it tried once more.
+/// C10.9: after five retries an interviewer is not asked again until a person allows another try.
 #[test]
 fn invalid_answers_are_retried_five_times() {
     let run = run();
@@ -313,7 +313,7 @@ fn the_envelope_has_exactly_its_keys_and_types() {
             "missing required keys: prdDraft, questions, recommendUnderstand, uncertainties; unexpected keys: branchName, userStories",
         ),
         (more.to_string(), "unexpected keys: note"),
-        // In the words of JSON, for whoever reads them.
+        // In JSON's terms, for readers of the message.
         (typed("/questions", json!("x")), "`questions` must be an array of strings"),
         (typed("/questions", Value::Null), "`questions` must be an array of strings"),
         (typed("/questions", json!(["a", 1])), "`questions[1]` must be a string"),
@@ -354,7 +354,7 @@ fn any_fact() -> impl Strategy<Value = usize> {
 }
 
 proptest! {
-    /// Killed after any write, in the middle of any append: healed, the disk is as if nothing had happened.
+    /// After a crash at any write, in the middle of any append, healing restores the same state as without a crash.
     #[test]
     fn a_crash_at_any_write_loses_and_repeats_nothing(
         order in prop::collection::vec(any_fact(), 1..25),
@@ -399,7 +399,7 @@ proptest! {
         }
     }
 
-    /// Nothing but an approval writes a PRD, and what it writes is what was reviewed.
+    /// Only an approval writes a PRD, and it writes what was reviewed.
     #[test]
     fn a_prd_is_written_only_by_an_approval(order in prop::collection::vec(any_fact(), 1..40)) {
         let (run, texts) = (run(), texts());

@@ -1,7 +1,7 @@
-//! `codebase_map.md`: how old it is, which topics are left, and what a mapper may make of it.
+//! `codebase_map.md`: its age, its remaining topics, and which changes a mapper may make.
 //!
-//! Dated entries are `## YYYY-MM-DD - Topic`; a date in brackets is understood too, because prompts write it so. Topics are
-//! the boxes under the first heading that begins with `## Next Topics`.
+//! Dated entries are `## YYYY-MM-DD - Topic`; a date in brackets is accepted too, because prompts show it that way.
+//! Topics are the checkboxes under the first heading that begins with `## Next Topics`.
 
 use jiff::civil::Date;
 
@@ -16,7 +16,7 @@ fn dated_entry(line: &str) -> Option<(Date, &str)> {
     let rest = line.strip_prefix("## ")?;
     let (date, title) = rest.split_once(" - ")?;
     let bare = date.strip_prefix('[').and_then(|date| date.strip_suffix(']')).unwrap_or(date);
-    // Only the one form of a date that the seed of the format has.
+    // Accept only the date form that the format's seed uses.
     let is_plain =
         bare.len() == 10 && bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     Some((bare.parse().ok().filter(|_| is_plain)?, title.trim()))
@@ -27,14 +27,14 @@ pub(crate) fn last_entry(map: &str) -> Option<Date> {
     map.lines().filter_map(|line| dated_entry(line).map(|(date, _)| date)).max()
 }
 
-/// Returns the lines of the first section of topics.
+/// Returns the lines of the first topic section.
 fn topic_lines(map: &str) -> Option<impl Iterator<Item = &str>> {
     let mut lines = map.lines().skip_while(|line| !line.starts_with(NEXT_TOPICS));
     lines.next()?;
     Some(lines.take_while(|line| !line.starts_with("## ") && !line.starts_with("# ")))
 }
 
-/// Returns the topics that are left; `None` if there is no list of boxes.
+/// Returns the remaining topics; `None` without a list of checkboxes.
 pub fn open_topics(map: &str) -> Option<Vec<&str>> {
     let boxes = topic_lines(map)?.map(str::trim_start).filter_map(|line| {
         let ticked = ["- [x] ", "- [X] "].into_iter().any(|mark| line.starts_with(mark));
@@ -44,7 +44,7 @@ pub fn open_topics(map: &str) -> Option<Vec<&str>> {
     (!boxes.is_empty()).then(|| boxes.into_iter().flatten().map(str::trim).collect())
 }
 
-/// Returns the topics that a prompt lists for maps without boxes: lines that begin with `n)`.
+/// Returns the topics that a prompt lists for maps without checkboxes: lines that begin with `n)`.
 pub fn listed_topics(prompt: &str) -> Vec<&str> {
     let topic = |line: &'_ str| -> Option<(usize, usize)> {
         let text = line.trim_start();
@@ -55,7 +55,7 @@ pub fn listed_topics(prompt: &str) -> Vec<&str> {
     prompt.lines().filter_map(|line| topic(line).map(|(from, to)| line[from..to].trim())).collect()
 }
 
-/// Returns the topic that is next: the first open box, or the first listed one that no entry is about.
+/// Returns the next topic: the first open checkbox, or the first listed topic without an entry.
 pub fn next_topic<'a>(map: &'a str, listed: &[&'a str]) -> Option<&'a str> {
     if let Some(open) = open_topics(map) {
         return open.into_iter().next();
@@ -68,13 +68,13 @@ pub fn next_topic<'a>(map: &'a str, listed: &[&'a str]) -> Option<&'a str> {
     listed.iter().copied().find(|topic| !covered(topic))
 }
 
-/// What a topic is called, without its explanation.
+/// Returns a topic's name without its explanation.
 fn short(topic: &str) -> String {
     let end = topic.find(['(', ':', ';']).unwrap_or(topic.len());
     topic[..end].trim().to_lowercase()
 }
 
-/// What is wrong with what a mapper made of the map.
+/// Why a mapper's version of the map is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     #[error("the map was not changed")]
@@ -87,9 +87,9 @@ pub enum MapError {
     Lost(Vec<String>),
 }
 
-/// Takes what a mapper made of the map, with the box of its topic ticked.
+/// Accepts a mapper's version of the map and ticks the checkbox of its topic.
 ///
-/// Entries are only ever added, and one has to be.
+/// Entries may only be added, and at least one must be.
 pub fn take_map(before: &str, after: &str, topic: &str) -> Result<String, MapError> {
     if after.trim().is_empty() {
         return Err(MapError::Empty);
@@ -117,7 +117,7 @@ pub fn take_map(before: &str, after: &str, topic: &str) -> Result<String, MapErr
     Ok(ticked(after, topic))
 }
 
-/// Ticks the box of a topic.
+/// Ticks the checkbox of a topic.
 fn ticked(map: &str, topic: &str) -> String {
     let mut is_ticked = false;
     let lines = map.split_inclusive('\n').map(|line| {

@@ -82,7 +82,7 @@ fn a_mapper_adds_an_entry_and_loses_none() {
         (" \n", Err(MapError::Empty)),
         (&before.replace("- [ ] a", "- [x] a"), Err(MapError::NoEntry)),
         (&lost, Err(MapError::Lost(vec!["## 2026-01-01 - Old".to_owned()]))),
-        // A second entry of the same day and topic is an entry too.
+        // A second entry with the same date and topic counts too.
         (
             &format!("{before}## 2026-01-01 - Old\n"),
             Ok(format!("{before}## 2026-01-01 - Old\n").replacen("- [ ] a", "- [x] a", 1)),

@@ -1,8 +1,8 @@
-//! From a goal in one sentence to an approved PRD: the interview's machine, and the decisions that follow it.
+//! From a one-sentence goal to an approved PRD: the interview's state machine, and the decisions after it.
 //!
-//! What an interview knows is [`GoalState`], the file `plan_state.json`. It has one next step ([`GoalState::next`]). What
-//! happened ([`GoalFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns those that a crash prevented.
-//! So an interview that was killed goes on at the question that was open, and no question is asked twice.
+//! The state of an interview is [`GoalState`], the file `plan_state.json`. It has one next step ([`GoalState::next`]).
+//! An event ([`GoalFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns those that a crash
+//! prevented. So a killed interview resumes at the open question, and no question is asked twice.
 //!
 //! | state | next step |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `review_prd` | the person's approval |
 //! | `done` | none |
 //!
-//! [`map`] reads `codebase_map.md`; [`exec`] says what needs whose consent before it starts.
+//! [`map`] parses `codebase_map.md`; [`exec`] defines which steps need whose consent before they start.
 
 mod envelope;
 pub mod exec;
@@ -33,10 +33,10 @@ pub use transcript::decision;
 pub const STATE_FILE: &str = "plan_state.json";
 pub const TRANSCRIPT_FILE: &str = "plan_transcript.md";
 
-/// How often an envelope or a draft that is not valid is asked for again.
+/// How often an invalid envelope or draft is requested again.
 pub(crate) const MOST_RETRIES: u32 = 5;
 
-/// How many turns an interviewer may take without a draft that can be reviewed.
+/// How many turns an interviewer may take without a reviewable draft.
 pub(crate) const MOST_TURNS: u32 = 20;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! From what happened in an interview to what is written, in an order that a crash cannot hurt.
+//! Turns events of an interview into writes, in crash-safe order.
 //!
-//! The state is always written first and decides; it holds the transcript's last entry and an approved PRD until these
-//! are known to be written, so that [`heal`] can complete them. A fact whose state was not written never happened: its
-//! question is asked again, or its run's result is still pending.
+//! The state is always written first and is decisive; it contains the transcript's last entry and an approved PRD until
+//! these are known to be written, so that [`heal`] can complete them. A fact whose state was not written never
+//! happened: its question is asked again, or its run's result is still pending.
 
 use jiff::Timestamp;
 
@@ -31,20 +31,20 @@ pub enum GoalFact<'a> {
         run: &'a RunId,
         said: &'a str,
     },
-    /// A turn was ended by a limit: it has no message that counts.
+    /// A turn was terminated by a limit: it has no valid message.
     TurnCutShort {
         run: &'a RunId,
         why: &'a str,
     },
     Approved,
-    /// The person does not approve of the draft, and says what to change.
+    /// The person rejects the draft and says what to change.
     ChangesWanted {
         question: &'a str,
         answer: &'a str,
     },
 }
 
-/// One write. Each is whole or not there.
+/// One atomic write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoalWrite {
     State(Box<GoalState>),
@@ -53,12 +53,12 @@ pub enum GoalWrite {
     Prd(Prd),
 }
 
-/// What follows from a turn of the interviewer.
+/// The consequence of a turn of the interviewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TurnTaken {
     Asks,
     Drafted,
-    /// It has to try again; this is what was wrong.
+    /// It has to try again, because of these problems.
     Invalid {
         problems: Vec<String>,
     },
@@ -72,7 +72,7 @@ pub struct IllegalGoalFact {
     pub fact: String,
 }
 
-/// Returns what a fact writes, in order. `prd` is the PRD that is there, if it has stories.
+/// Returns the writes of a fact, in order. `prd` is the existing PRD, if it has stories.
 pub fn settle(
     state: &GoalState,
     fact: &GoalFact<'_>,
@@ -151,7 +151,7 @@ pub fn heal(state: &GoalState, transcript: &str) -> Vec<GoalWrite> {
     writes.extend(state.unwritten_prd.clone().map(GoalWrite::Prd));
     let entry = &state.last_entry;
     if !entry.is_empty() && !transcript.contains(entry.as_str()) {
-        // What was cut short is completed, not repeated.
+        // A truncated entry is completed, not repeated.
         let cuts = (0..entry.len()).rev().filter(|cut| entry.is_char_boundary(*cut));
         let mut cuts = cuts.filter(|cut| transcript.ends_with(&entry[..*cut]));
         let cut = cuts.next().unwrap_or(0);
@@ -165,7 +165,7 @@ pub fn heal(state: &GoalState, transcript: &str) -> Vec<GoalWrite> {
 }
 
 impl GoalState {
-    /// Takes what the interviewer said into the state.
+    /// Applies the interviewer's message to the state.
     fn take_turn(&mut self, said: &str, prd: Option<&Prd>) -> TurnTaken {
         let envelope = match PlannerEnvelope::parse(said) {
             Ok(envelope) => envelope,
@@ -196,7 +196,7 @@ impl GoalState {
         self.problems.clear();
         let drafted = draft.is_some();
         self.last_prd_draft = draft.or_else(|| self.last_prd_draft.take());
-        // A draft that leaves questions open is not reviewed: the answers may change it.
+        // A draft with open questions is not reviewed: the answers may change it.
         if envelope.questions.is_empty() && drafted {
             self.state = GoalStage::ReviewPrd;
             self.turns = 0;
@@ -225,7 +225,7 @@ impl GoalState {
         });
     }
 
-    /// Returns an id that no question has.
+    /// Returns an unused question id.
     fn fresh_id(&self) -> String {
         let known = self.qa.iter().map(|known| &known.id);
         let known: Vec<&String> =

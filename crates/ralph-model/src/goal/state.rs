@@ -1,7 +1,6 @@
-//! `plan_state.json`: what an interview knows, and the one step that is next.
+//! `plan_state.json`: the state of an interview, and its next step.
 //!
-//! Fields that this Ralph does not know are carried through every rewrite. A file of another schema version is refused,
-//! never overwritten.
+//! Unknown fields are preserved by every rewrite. A file of another schema version is refused, never overwritten.
 
 use std::collections::BTreeMap;
 
@@ -29,16 +28,16 @@ pub enum GoalStage {
     Done,
 }
 
-/// What becomes of a PRD that is there already.
+/// What to do with an existing PRD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExistingPrd {
-    /// The interviewer sees it, and stories that stay the same keep their `passes`.
+    /// The interviewer sees it, and unchanged stories keep their `passes`.
     Update,
     Overwrite,
 }
 
-/// A question of the interviewer that was answered, or the person's word on something else.
+/// An answered question of the interviewer, or a person's statement on something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionAndAnswer {
@@ -48,7 +47,7 @@ pub struct QuestionAndAnswer {
     pub asked_at: Timestamp,
 }
 
-/// A question that waits for its answer.
+/// An unanswered question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenQuestion {
     pub id: String,
@@ -71,7 +70,7 @@ pub struct GoalState {
     pub uncertainties: Vec<Uncertainty>,
     #[serde(default)]
     pub recommend_understand: UnderstandAdvice,
-    /// The last draft that fits the schema, with `passes` as the harness sets it.
+    /// The last draft that matches the schema, with `passes` as set by the harness.
     #[serde(default)]
     pub last_prd_draft: Option<Prd>,
     #[serde(default)]
@@ -83,10 +82,10 @@ pub struct GoalState {
     pub map_was_missing: bool,
     #[serde(default)]
     pub(super) open_questions: Vec<OpenQuestion>,
-    /// What was wrong with the last turn, for the next one.
+    /// The problems of the last turn, for the next one.
     #[serde(default)]
     pub problems: Vec<String>,
-    /// Turns in a row that were not valid.
+    /// Consecutive invalid turns.
     #[serde(default)]
     pub(super) invalid_turns: u32,
     /// Turns since the last review.
@@ -95,17 +94,17 @@ pub struct GoalState {
     /// The last run whose result is recorded.
     #[serde(default)]
     pub settled_run: Option<RunId>,
-    /// What the transcript ends with; a crash may have prevented that.
+    /// The last transcript entry; a crash may have prevented writing it.
     #[serde(default)]
     pub(super) last_entry: String,
-    /// Approved, but perhaps not written yet.
+    /// Approved, but possibly not written yet.
     #[serde(default)]
     pub(super) unwritten_prd: Option<Prd>,
     #[serde(flatten)]
     pub(super) rest: BTreeMap<String, Value>,
 }
 
-/// What an interview begins with.
+/// The initial data of an interview.
 #[derive(Clone, Debug)]
 pub struct GoalBeginning<'a> {
     pub goal: &'a str,
@@ -127,7 +126,7 @@ pub enum GoalStateError {
 /// The next step of an interview.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoalStep<'a> {
-    /// Ask what becomes of the PRD that is there.
+    /// Ask what to do with the existing PRD.
     ChooseExisting,
     /// Ask for the commands that verify the work.
     ConfirmChecks,
@@ -139,15 +138,15 @@ pub enum GoalStep<'a> {
     End(GoalEnd),
 }
 
-/// How an interview ends without anybody stopping it.
+/// How an interview ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoalEnd {
     Approved,
-    /// Too many turns in a row were not valid; these are the last problems.
+    /// Too many consecutive invalid turns; these are the last problems.
     NotValid {
         problems: Vec<String>,
     },
-    /// The interviewer asks and asks, and never drafts.
+    /// The interviewer keeps asking and never drafts.
     NoDraft {
         turns: u32,
     },
@@ -202,19 +201,19 @@ impl GoalState {
         format!("{json}\n")
     }
 
-    /// Gives an interviewer that failed too often its turns back: the person has it tried again.
+    /// Resets the turn counts of an interviewer that failed too often: the person allows another try.
     #[must_use]
     pub fn renewed(mut self) -> GoalState {
         (self.invalid_turns, self.turns) = (0, 0);
         self
     }
 
-    /// Tells whether a goal is the one of this interview.
+    /// Whether this interview has the same goal.
     pub fn is_for(&self, goal: &str) -> bool {
         self.goal.split_whitespace().eq(goal.split_whitespace())
     }
 
-    /// Returns what is next. `has_prd` tells whether there is a PRD with stories.
+    /// Returns the next step. `has_prd` says whether a PRD with stories exists.
     pub fn next(&self, has_prd: bool) -> GoalStep<'_> {
         match self.state {
             GoalStage::Done => return GoalStep::End(GoalEnd::Approved),
@@ -227,7 +226,7 @@ impl GoalState {
                     return GoalStep::Ask(open);
                 }
             }
-            // A review without a draft is a damaged state: the interviewer is asked for another.
+            // A review without a draft is a damaged state: request another draft.
             GoalStage::ReviewPrd => {
                 if let Some(draft) = &self.last_prd_draft {
                     return GoalStep::Review(draft);
@@ -245,12 +244,12 @@ impl GoalState {
         GoalStep::Turn
     }
 
-    /// Returns the questions that wait for an answer.
+    /// Returns the unanswered questions.
     pub fn open_questions(&self) -> &[OpenQuestion] {
         &self.open_questions
     }
 
-    /// Returns how many turns there were since the last review.
+    /// Returns the number of turns since the last review.
     pub fn tries_made(&self) -> u32 {
         self.turns.saturating_add(self.invalid_turns)
     }

@@ -1,7 +1,7 @@
-//! `plan_transcript.md`: what was asked, answered, drafted and decided, for people. It is only ever appended to.
+//! `plan_transcript.md`: questions, answers, drafts and decisions, for people. It is append-only.
 //!
-//! Every entry begins with its time, so no two are equal, and a crash that cut one short can be told from one that did
-//! not. What agents and people said is quoted in fences that it cannot close.
+//! Every entry begins with its time, so entries are unique and a truncated one can be detected after a crash. Text of
+//! agents and people is quoted in fences that it cannot close.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub(super) fn beginning(beginning: &GoalBeginning<'_>) -> String {
     entry(beginning.at, "Goal", &[&fenced("text", beginning.goal)])
 }
 
-/// A decision of the person on what follows the interview: what was asked, why, and what they said.
+/// A person's decision on a step after the interview: the question, the reasons, and the answer.
 pub fn decision(at: Timestamp, question: &str, reasons: &[String], answer: &str) -> String {
     let reasons: Vec<String> = reasons.iter().map(|reason| format!("- {reason}")).collect();
     let reasons = reasons.join("\n");
@@ -25,7 +25,7 @@ pub(super) fn answer(at: Timestamp, question: &str, answer: &str) -> String {
     entry(at, "Question", &[&fenced("text", question), "Answer:", &fenced("text", answer)])
 }
 
-/// A turn of the interviewer, and what is wrong with it.
+/// A turn of the interviewer, and its problems.
 pub(super) fn turn(at: Timestamp, said: &str, problems: &[String]) -> String {
     let problems: Vec<String> = problems.iter().map(|problem| format!("- {problem}")).collect();
     let problems = problems.join("\n");

@@ -27,7 +27,7 @@ fn changed_lines<'a>(old: &'a str, new: &'a str) -> ChangedLines<'a> {
     ChangedLines { removed: without(old, new), added: without(new, old) }
 }
 
-/// A repository of nothing but plans.
+/// A repository that contains only plans.
 #[derive(Default)]
 struct Repository {
     history: History,
@@ -152,7 +152,7 @@ fn b12_9_the_order_of_events_decides_what_became_of_a_task() {
     }
 }
 
-/// A planner adds all its tasks at once, and their ids are as chance has it.
+/// A planner adds all its tasks at once, and their ids are random.
 #[test]
 fn tasks_that_came_together_are_told_in_the_order_of_the_file() {
     let mut repository = Repository::default();
@@ -282,7 +282,7 @@ fn versions_that_cannot_be_read_are_passed_over() {
     assert_eq!(repository.outcome("t-1"), "accepted");
 }
 
-/// What is done to one of a few tasks.
+/// An operation on one of a few tasks.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Add,
@@ -394,7 +394,7 @@ proptest! {
     }
 }
 
-/// A killed task counts as pending for what is next; what happened to it is what its line says.
+/// A killed task counts as pending for `next`; its history follows what its line says.
 #[test]
 fn a_task_that_was_killed_and_done_all_the_same_is_accepted_when_it_leaves() {
     let killed = done().replace("\"s\":\"d\"", "\"s\":\"d\",\"kill\":\"timeout\"");

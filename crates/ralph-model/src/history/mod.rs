@@ -1,14 +1,14 @@
-//! The history of tasks, folded from the versions that the plan had.
+//! The history of tasks, folded from the versions of the plan.
 //!
-//! Versions come in the order of commits, parents before children, each as the lines that it took away and brought
-//! compared with each of its parents. What happened to a task is read off those lines alone, so nothing is kept but
-//! one history for each task that ever was, and the fold can be stored and gone on with later. A merge is credited
-//! with what differs from all of its parents: everything else happened on a branch, and was seen there.
+//! Versions come in commit order, parents before children, each as the lines it removed and added compared with each of
+//! its parents. Events are derived from those lines alone, so the fold keeps only one history per task and can be
+//! stored and resumed later. A merge is credited only with what differs from all of its parents: everything else
+//! happened on a branch and was seen there.
 //!
-//! The order of events decides what became of a task: one that is taken out while done was accepted, whatever was said
-//! of it earlier, as was one that an `accept` record names; one that is taken out while pending was rejected if its last
-//! attempt was, and cancelled otherwise.
-//! Which versions there are, and whether a stored fold still belongs to them, is for others to find out.
+//! The order of events decides the outcome of a task: one that is removed while done was accepted, whatever was
+//! recorded earlier, as was one that an `accept` record names; one that is removed while pending was rejected if its
+//! last attempt was, and cancelled otherwise. The caller determines which versions there are, and whether a stored fold
+//! still belongs to them.
 
 mod view;
 
@@ -23,17 +23,17 @@ use crate::plan::{CANCELS, DELETES, Record, SETS_SPEC, Status, Task, Tombstone, 
 
 pub use view::{ChangeView, Filter, HistoryView, LogView, RecentView, Since, TaskOutcome};
 
-/// Lines that a version took away and brought, without their ends.
+/// Lines that a version removed and added, without line ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedLines<'a> {
     pub removed: Vec<&'a [u8]>,
     pub added: Vec<&'a [u8]>,
 }
 
-/// How the first lines of messages begin that a history asks about; [`PlanVersion::subject`] may be empty for all others.
+/// The beginnings of commit subjects that a history needs; [`PlanVersion::subject`] may be empty for all others.
 pub const TELLING_SUBJECTS: [&str; 3] = [DELETES, CANCELS, SETS_SPEC];
 
-/// How many events of one task are kept: its first and its last ones.
+/// How many events of one task are kept: the first and the last ones.
 const MOST_EVENTS: usize = 64;
 
 /// One version of the plan.
@@ -43,11 +43,11 @@ pub struct PlanVersion<'a> {
     /// Such as `user@email`.
     pub author: &'a str,
     pub date: Timestamp,
-    /// The branch that whoever asks knows it by.
+    /// The branch by which the caller knows it.
     pub branch: Option<&'a str>,
     /// The first line of its message.
     pub subject: &'a str,
-    /// What changed, compared with each parent; a commit without parents is compared with an empty plan.
+    /// The changes compared with each parent; a commit without parents is compared with an empty plan.
     pub changes: &'a [ChangedLines<'a>],
 }
 
@@ -68,25 +68,25 @@ pub enum What {
     },
     /// It is pending again, without a rejection.
     Reopened,
-    /// It is back in the file.
+    /// It was added to the file again.
     Restored,
     Accepted,
     Cancelled,
-    /// It left the file after its last attempt had been rejected.
+    /// It was removed from the file after its last attempt had been rejected.
     Removed,
 }
 
-/// Something that happened to a task, and when.
+/// An event of a task, with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Counts all events, so that those of several tasks can be put in order.
+    /// Numbers all events, so that those of several tasks can be ordered.
     pub number: u64,
     pub commit: CommitId,
     pub date: Timestamp,
     pub what: What,
 }
 
-/// One task that ever was.
+/// The history of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskHistory {
     pub name: String,
@@ -103,7 +103,7 @@ pub struct TaskHistory {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     tasks: BTreeMap<String, TaskHistory>,
-    /// Ids of issues, which are as taken as those of tasks.
+    /// Ids of issues, which are taken like those of tasks.
     issues: std::collections::BTreeSet<String>,
     next_number: u64,
 }
@@ -113,20 +113,20 @@ pub struct History {
 struct Pair<'a> {
     before: Option<Task<'a>>,
     after: Option<Task<'a>>,
-    /// Reasons of tombstones that the version brought.
+    /// Reasons of tombstones that the version added.
     reasons: Vec<String>,
 }
 
-/// What a version did compared with one parent.
+/// The changes of a version compared with one parent.
 struct Diff<'a> {
-    /// In the order of the file: those that were there, then those that came.
+    /// In file order: removed or changed tasks first, then added ones.
     tasks: Vec<(String, Pair<'a>)>,
-    /// Where each task stands among them.
+    /// The index of each task in `tasks`.
     places: HashMap<String, usize>,
     issues: Vec<String>,
     spec_changed: bool,
     superseded: Vec<String>,
-    /// Tasks that a record of their own calls accepted.
+    /// Tasks that an `accept` record names.
     accepted: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Diff<'a> {
                 _ => {}
             }
         }
-        // A spec that is set for the first time takes nothing with it.
+        // Setting a spec for the first time removes nothing.
         diff.spec_changed = old_spec.is_some() && old_spec != new_spec;
         diff
     }
@@ -197,7 +197,7 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// Decodes a task as its line has it. That a killed one counts as pending is for who looks for work.
+/// Decodes a task exactly as its line says. Treating a killed task as pending is up to the caller that looks for work.
 fn task_of(line: &[u8]) -> Option<Task<'_>> {
     let task = Task::of_line(line)?;
     let status = if task.was_done { Status::Done } else { task.status };
@@ -210,14 +210,14 @@ fn tombstone_key(tombstone: Tombstone<'_>) -> (String, String, String) {
 }
 
 impl History {
-    /// Takes in the next version.
+    /// Applies the next version.
     pub fn apply(&mut self, version: &PlanVersion<'_>) {
         let diffs: Vec<Diff<'_>> = version.changes.iter().map(Diff::of).collect();
         let Some((first, others)) = diffs.split_first() else { return };
         for (id, pair) in &first.tasks {
             let mut events = self.events(id, pair, first, version);
             for other in others {
-                // Unchanged compared with one parent: then it happened on that parent's side.
+                // Unchanged compared with one parent: the change happened on that parent's side.
                 let there = other
                     .get(id)
                     .map(|pair| self.events(id, pair, other, version))
@@ -234,12 +234,12 @@ impl History {
         self.issues.extend(diffs.iter().flat_map(|diff| diff.issues.iter().cloned()));
     }
 
-    /// Returns every task that ever was, by id.
+    /// Returns every task that ever existed, by id.
     pub fn tasks(&self) -> impl Iterator<Item = (&str, &TaskHistory)> {
         self.tasks.iter().map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Returns what happened to a task between a parent and this version, in order.
+    /// Returns the events of a task between a parent and this version, in order.
     fn events(
         &self,
         id: &str,
@@ -260,7 +260,7 @@ impl History {
                     Some(What::Accepted | What::Cancelled | What::Removed) => {
                         events.push(What::Restored);
                     }
-                    // It came on another branch too.
+                    // It was also added on another branch.
                     Some(_) => {}
                 }
                 events.extend(rejected());
@@ -300,7 +300,7 @@ impl History {
         events
     }
 
-    /// Returns how a task left the file; `None` if it was accepted before.
+    /// Returns how a task was removed from the file; `None` if it was accepted before.
     fn end(
         &self,
         id: &str,
@@ -324,7 +324,7 @@ impl History {
                 let rejected = match last {
                     _ if !pair.reasons.is_empty() => true,
                     Some(What::Rejected { .. }) => true,
-                    // It was done again since: the reason that it still carries is an older one.
+                    // It was done again since: the reason it still carries is an older one.
                     Some(_) => false,
                     None => before.status == Status::Pending && before.reject.is_some(),
                 };
@@ -333,9 +333,9 @@ impl History {
         }
     }
 
-    /// Keeps what a task says of itself.
+    /// Records the task's own description.
     fn describe(&mut self, id: &str, task: &Task<'_>, version: &PlanVersion<'_>, events: &[What]) {
-        // A merge that only brings a task along does not make its author the task's.
+        // A merge that only brings in a task does not make the merge's author the task's author.
         if events.is_empty() && !self.tasks.contains_key(id) {
             return;
         }
@@ -373,7 +373,7 @@ impl History {
 }
 
 impl TaskHistory {
-    /// The last thing that happened to an attempt at it since it came into the file.
+    /// The last event of an attempt since the task was added to the file.
     fn last_attempt(&self) -> Option<&What> {
         self.events
             .iter()

@@ -1,4 +1,4 @@
-//! Histories as `ralph log` prints them, and which of them it prints.
+//! Histories as `ralph log` prints them, and its filters.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -7,15 +7,15 @@ use super::{Event, History, TaskHistory, What};
 use crate::id::CommitId;
 use crate::plan::{Plan, Status};
 
-/// From when on things are shown.
+/// The start of the shown period.
 #[derive(Clone, Copy)]
 pub enum Since<'f> {
     Date(Timestamp),
-    /// Tells whether a commit was there already: the one that is named, or one that led to it.
+    /// Whether a commit is the named one or an ancestor of it.
     Commit(&'f dyn Fn(&CommitId) -> bool),
 }
 
-/// Which histories are shown; each part that is there has to fit.
+/// The filter; all given conditions must match.
 #[derive(Clone, Copy, Default)]
 pub struct Filter<'f> {
     pub spec: Option<&'f str>,
@@ -38,7 +38,7 @@ impl Filter<'_> {
     }
 }
 
-/// What became of a task.
+/// The outcome of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskOutcome {
@@ -64,7 +64,7 @@ pub struct RejectionView {
     pub reason: String,
 }
 
-/// One task that ever was.
+/// One task of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HistoryView<'h> {
     pub id: &'h str,
@@ -134,7 +134,7 @@ impl TaskHistory {
         self.events.iter().rev().find(|event| wanted(&event.what))
     }
 
-    /// Returns what became of the task; `now` is its status in the plan as it is, if it is there.
+    /// Returns the outcome of the task; `now` is its status in the current plan, if it is there.
     pub(crate) fn outcome(&self, now: Option<Status>) -> TaskOutcome {
         match now {
             Some(Status::Pending) => return TaskOutcome::Pending,
@@ -147,7 +147,7 @@ impl TaskHistory {
         match self.last(ends).map(|event| &event.what) {
             Some(What::Accepted) => TaskOutcome::Accepted,
             Some(What::Rejected { .. }) => TaskOutcome::Rejected,
-            // Gone without a trace, as a history that was rewritten may have it.
+            // It disappeared without a record, as can happen with rewritten history.
             _ => TaskOutcome::Cancelled,
         }
     }
@@ -190,7 +190,7 @@ impl Event {
     }
 }
 
-/// For work that was done, the commit that holds it where that is known.
+/// For done work, the commit that contains it, if known.
 fn moment(event: &Event) -> Moment {
     let commit = match &event.what {
         What::Done { at: Some(at) } => at.clone(),
@@ -200,7 +200,7 @@ fn moment(event: &Event) -> Moment {
 }
 
 impl History {
-    /// Returns the tasks that the filter takes, each with what became of it; `now` is the plan as it is.
+    /// Returns the matching tasks, each with its outcome; `now` is the current plan.
     ///
     /// Since a date or commit, a task is shown if anything happened to it since then.
     pub fn log_view<'h>(&'h self, now: &Plan<'_>, filter: &Filter<'_>) -> LogView<'h> {
@@ -225,7 +225,7 @@ impl History {
         LogView { tasks: tasks.collect() }
     }
 
-    /// Returns the newest changes of state that the filter takes, at most so many.
+    /// Returns the newest matching state changes, at most `most`.
     pub fn recent_view(&self, filter: &Filter<'_>, most: usize) -> RecentView<'_> {
         let mut changes: Vec<(u64, ChangeView<'_>)> = Vec::new();
         for (id, task) in self.tasks.iter().filter(|(_, task)| filter.takes_task(task)) {

@@ -1,4 +1,4 @@
-//! Any entry there can be, for properties of the journal and of what is folded from it.
+//! Strategies for arbitrary entries, for property tests of the journal and of the board.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn any_exhausted() -> impl Strategy<Value = BudgetExhausted> {
     ]
 }
 
-/// An event of a later Ralph, read from its line, which is the only way to come by one.
+/// An event of a later Ralph. It can only be created by parsing its line.
 fn any_unknown() -> impl Strategy<Value = JournalEvent> {
     let data = prop_oneof![
         Just(String::new()),
@@ -210,7 +210,7 @@ fn any_event() -> impl Strategy<Value = JournalEvent> {
     ]
 }
 
-/// Any entry there can be, of few runs, so that entries meet.
+/// An arbitrary entry, of a few runs only, so that entries refer to the same run.
 pub(crate) fn any_entry() -> impl Strategy<Value = JournalEntry> {
     let run = option::weighted(0.9, (0_u32..4).prop_map(run_id));
     let wf = option::weighted(0.8, (8_u32..10).prop_map(run_id));

@@ -1,4 +1,4 @@
-//! Events of the build loop and of the plan that it works on.
+//! Events of the build loop and of its plan.
 
 use crate::proof::LandedLevel;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::event_data;
 use crate::plan::{Change, Stage};
 
-/// What came of a step of the build loop.
+/// The result of a step of the build loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepResult {
-    /// Older Ralphs told of failures only.
+    /// Earlier versions recorded failures only.
     #[default]
     Failed,
     Progress,
-    /// Something got in the way; the same step is done again.
+    /// Trouble; the same step is repeated.
     Trouble,
-    /// The loop ends with it, or waits for a person.
+    /// The loop ends here, or waits for a person.
     Stopped,
 }
 
@@ -27,7 +27,7 @@ event_data! {
         boundary: String,
     }
 
-    /// The build loop is over.
+    /// The build loop ended.
     BuildResult {
         result: String,
         iteration: Option<u32>,
@@ -37,7 +37,7 @@ event_data! {
     IterationStart {
         iteration: Option<u32>,
         stage: Option<Stage>,
-        /// What its run is for.
+        /// The item its run works on.
         item: Option<String>,
         #[serde(rename = "try")]
         try_number: Option<u32>,
@@ -48,7 +48,7 @@ event_data! {
         spec: Option<String>,
     }
 
-    /// A step of the build loop is over.
+    /// A step of the build loop ended.
     IterationResult {
         iteration: Option<u32>,
         stage: Option<Stage>,
@@ -73,7 +73,7 @@ event_data! {
         reason: String,
     }
 
-    /// A task's run was ended before it was done; the task is to be broken up.
+    /// A task's run was terminated before it was done; the task must be decomposed.
     TaskKilled {
         task: String,
         reason: String,
@@ -81,9 +81,9 @@ event_data! {
 
     /// The plan was changed.
     PlanChanged {
-        /// `person`, or the role of the agent that asked for it.
+        /// `person`, or the role of the agent that requested it.
         by: String,
-        /// Such as `tasks_added`.
+        /// For example `tasks_added`.
         what: String,
         ids: Vec<String>,
     }

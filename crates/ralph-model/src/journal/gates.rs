@@ -8,32 +8,32 @@ use crate::proof::ProofLevel;
 use crate::testcount::TestCounts;
 use crate::verdict::{Reason, Verdict};
 
-/// At which commit a gate runs.
+/// The commit at which a gate runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatePoint {
-    /// At the commit that is judged.
+    /// The commit under judgement.
     #[default]
     Candidate,
     /// Where work began.
     Base,
-    /// At the commit that is judged, with the checks as they were.
+    /// The commit under judgement, with the anchor's checks.
     Overlay,
 }
 
-/// Which run of a gate at one commit it is.
+/// The number of a gate's run at one commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateAttempt {
     #[default]
     First,
-    /// Once more.
+    /// A repetition.
     Again,
-    /// Once more and without what is in the caches.
+    /// A repetition without the caches' content.
     Fresh,
 }
 
-/// What came of a judgement.
+/// The result of a judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
@@ -41,7 +41,7 @@ pub enum VerdictKind {
     Rejected,
     PlanInvalid,
     NeedsHuman,
-    /// One that a newer Ralph knows.
+    /// One that only a newer Ralph knows.
     #[default]
     #[serde(other)]
     Other,
@@ -74,9 +74,9 @@ event_data! {
         attempt: GateAttempt,
         /// `passed`, `proved_nothing`, `failed`, `timed_out` or `could_not_run`.
         status: String,
-        /// How it failed, or what kept it from running.
+        /// How it failed, or why it could not run.
         reason: Option<String>,
-        /// What all runs of the gate say of the candidate; told with the last of them.
+        /// The attribution from all runs of the gate; recorded with the last of them.
         attribution: Option<String>,
         duration_ms: u64,
         tests: Option<GateTests>,
@@ -92,7 +92,7 @@ event_data! {
         skipped: u64,
     }
 
-    /// A person changed the gates of an item that is worked on.
+    /// A person changed the gates of an item in progress.
     GatesChanged {
         spec: Option<String>,
         task: Option<String>,
@@ -109,30 +109,30 @@ event_data! {
         by: String,
         reasons: Vec<ReasonText>,
         level: Option<ProofLevel>,
-        /// How many files the work changes, where that was measured.
+        /// How many files the work changes, if measured.
         files: Option<u64>,
     }
 
     /// Accepted work is on the run's branch.
     WorkLanded {
         item: String,
-        /// The directory of the repository in the workspace; none for the workspace itself.
+        /// The directory of the repository in the workspace; `None` for the workspace itself.
         repository: Option<String>,
         branch: String,
-        /// The commit that the branch stands at.
+        /// The commit that the branch points to.
         commit: String,
         /// The commit that was judged.
         candidate: Option<String>,
-        /// Whether both sides had moved, and were merged.
+        /// Whether both sides had advanced and were merged.
         merge: Option<bool>,
         /// Why the person's checkout does not follow yet.
         waits: Option<String>,
         subject: String,
     }
 
-    /// Why.
+    /// A reason.
     ReasonText {
-        /// Of a fixed set; see [`Reason::code`].
+        /// One of a fixed set; see [`Reason::code`].
         code: String,
         text: String,
     }
@@ -145,7 +145,7 @@ impl From<TestCounts> for GateTests {
 }
 
 impl GateFinished {
-    /// Tells how a gate ran that was announced so.
+    /// Returns the event for the end of a gate's run, given the one for its start.
     pub fn of(
         started: &GateStarted,
         run: &GateRun,
@@ -174,7 +174,7 @@ impl GateFinished {
 }
 
 impl VerdictReached {
-    /// Tells a verdict on an item.
+    /// Returns the event for a verdict on an item.
     pub fn of(item: &str, by: &str, verdict: &Verdict) -> VerdictReached {
         let (kind, reasons) = match verdict {
             Verdict::Accepted { .. } => (VerdictKind::Accepted, Vec::new()),

@@ -6,47 +6,47 @@ event_data! {
     /// The interviewer took a turn.
     InterviewTurn {
         goal: String,
-        /// How many questions it has for the person.
+        /// How many questions it asks the person.
         questions: Option<u32>,
-        /// How many stories its draft has, if it is a valid one.
+        /// How many stories its draft has, if it is valid.
         stories: Option<u32>,
-        /// What was wrong with it, word for word.
+        /// Its problems, verbatim.
         problems: Vec<String>,
     }
 
-    /// The person approved of a PRD, and it was written.
+    /// The person approved a PRD, and it was written.
     PrdApproved {
         branch: String,
         stories: Option<u32>,
         failing: Option<u32>,
     }
 
-    /// The person was asked for their consent to a step.
+    /// The person was asked for consent to a step.
     ConsentAsked {
         /// `prd`, `understand` or `run`.
         step: String,
-        /// Why, and how far it would go.
+        /// The reasons, and the extent of the step.
         reasons: Vec<String>,
         /// `yes` or `no`.
         answer: String,
     }
 
-    /// A mapper's run on one topic is over.
+    /// A mapper's run on one topic ended.
     TopicMapped {
         topic: String,
-        /// Why the map was not taken, if it was not.
+        /// Why the map was not accepted, if so.
         reason: Option<String>,
-        /// How many topics are left.
+        /// How many topics remain.
         left: Option<u32>,
     }
 
-    /// The work on a story is accepted, and the PRD says that the story passes.
+    /// The work on a story is accepted, and the PRD marks the story as passing.
     StoryPassed {
         /// Its id in the PRD.
         story: String,
         title: String,
         item: String,
-        /// The commit that was judged; none where a person decided that nothing had to change.
+        /// The commit that was judged; `None` if a person decided that nothing had to change.
         commit: Option<String>,
         level: Option<crate::proof::LandedLevel>,
         /// How many stories still fail.

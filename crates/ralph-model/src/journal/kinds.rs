@@ -13,7 +13,7 @@ macro_rules! kinds {
             $($(#[$doc])* $variant(Box<super::$data>),)*
             /// The person interrupted the workflow.
             Interrupted,
-            /// Something that a newer Ralph wrote, or a kind that is not written any more.
+            /// An event written by a newer Ralph, or a kind that is no longer written.
             Unknown(UnknownEvent),
         }
 
@@ -24,7 +24,7 @@ macro_rules! kinds {
         })*
 
         impl JournalEvent {
-    /// Tells whether home says the same, so that a line which a power failure takes away is no loss.
+    /// Whether home contains the same information, so that losing the line in a power failure does no harm.
     pub const fn is_in_home(&self) -> bool {
         matches!(
             self,
@@ -34,7 +34,7 @@ macro_rules! kinds {
         )
     }
 
-            /// The names of all kinds that are written.
+            /// The names of all kinds that this version writes.
             #[cfg(test)]
             pub(crate) const NAMES: &[&str] = &[$($name,)* INTERRUPTED];
 
@@ -153,7 +153,8 @@ kinds! {
 }
 
 impl JournalEvent {
-    /// Tells whether a later start decides by it. A crash after any other event is a crash after the write before it.
+    /// Whether a later start decides by it. A crash after any other event is equivalent to a crash after the write
+    /// before it.
     pub const fn is_decisive(&self) -> bool {
         matches!(
             self,

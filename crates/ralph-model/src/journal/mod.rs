@@ -1,12 +1,12 @@
-//! The journal: what the harness did and learned, one JSON object a line, only ever appended to.
+//! The journal: actions and observations of the harness, one JSON object per line, append-only.
 //!
-//! A line is `{"v":1,"at":"…","run":"…","wf":"…","event":"run_started","data":{…}}`. The version goes up when a line of
-//! the new kind would be misread by an older Ralph; then the older one refuses it. New events and new fields do not need
-//! that: an event of unknown name is kept word for word, and unknown fields are passed over. Nothing is lost by that,
-//! because a journal is never rewritten from what was read.
+//! A line is `{"v":1,"at":"…","run":"…","wf":"…","event":"run_started","data":{…}}`. The version is incremented when an
+//! older Ralph would misread a new line; the older one then refuses it. New events and new fields do not require that:
+//! an event of unknown name is kept verbatim, and unknown fields are ignored. That loses nothing, because a journal is
+//! never rewritten from parsed entries.
 //!
-//! Every kind of event is one struct with named fields, listed once in [`JournalEvent`]. What the entries add up to is
-//! [`crate::board`]'s to say.
+//! Every kind of event is one struct with named fields, listed once in [`JournalEvent`]. [`crate::board`] folds the
+//! entries.
 
 mod build;
 mod gates;
@@ -63,14 +63,14 @@ pub use workflow::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalEntry {
     pub at: Timestamp,
-    /// The run it is about, if it is about one.
+    /// The run it is about, if any.
     pub run: Option<RunId>,
-    /// The invocation that wrote it, if a workflow did.
+    /// The invocation that wrote it, if it was a workflow.
     pub wf: Option<RunId>,
     pub event: JournalEvent,
 }
 
-/// Whether a field has nothing to tell and is left out of its line.
+/// Whether a field is empty and can be omitted from its line.
 trait Absent {
     fn is_absent(&self) -> bool;
 }
@@ -109,7 +109,7 @@ macro_rules! always_told {
 
 always_told! { i32 u32 u64 GateAttempt GatePoint StepResult VerdictKind }
 
-/// Declares the data of events of which every field has a default: absent fields are left out, and read as the default.
+/// Declares the data of events in which every field has a default: empty fields are omitted, and read as the default.
 macro_rules! event_data {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*

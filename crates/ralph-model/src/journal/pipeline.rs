@@ -1,4 +1,4 @@
-//! Events of the pipeline, under the names that people know from its log.
+//! Events of the pipeline, under the names known from its log.
 
 use super::event_data;
 use crate::proof::{LandedLevel, ProofLevel};
@@ -11,7 +11,7 @@ event_data! {
         max_attempts: u32,
         /// The agent of each role.
         agent: String,
-        /// The implementer's program and what it is given.
+        /// The implementer's program and its arguments.
         exe: Option<String>,
         args: Vec<String>,
         boundary: String,
@@ -32,7 +32,7 @@ event_data! {
         reason: String,
     }
 
-    /// The pipeline is over.
+    /// The pipeline ended.
     RunComplete {
         completed_count: u64,
         skipped_count: u64,
@@ -68,7 +68,7 @@ event_data! {
         reason: String,
     }
 
-    /// What came of a spec in this run of the pipeline.
+    /// The result of a spec in this run of the pipeline.
     SpecResult {
         spec: String,
         result: String,
@@ -99,12 +99,12 @@ event_data! {
         error: String,
     }
 
-    /// A planner's run is over.
+    /// A planner's run ended.
     PlanRunComplete {
         spec: String,
         attempt: u32,
         exit_code: Option<i32>,
-        /// Whether it kept to its contract.
+        /// Whether it followed its contract.
         completed: Option<bool>,
         plan_file_exists: Option<bool>,
         session_id: Option<String>,
@@ -121,7 +121,7 @@ event_data! {
         plan_file: String,
     }
 
-    /// A planner left no plan that counts.
+    /// A planner left no valid plan.
     PlanFail {
         spec: String,
         reason: String,
@@ -156,14 +156,14 @@ event_data! {
         exit_code: i32,
     }
 
-    /// An implementer's run is over.
+    /// An implementer's run ended.
     ImplRunComplete {
         spec: String,
         attempt: u32,
         exit_code: Option<i32>,
-        /// Whether the run came to its end by itself.
+        /// Whether the run ended by itself.
         completed: Option<bool>,
-        /// Whether it kept to its contract.
+        /// Whether it followed its contract.
         completion_ok: Option<bool>,
         completion_commit: Option<String>,
         session_id: Option<String>,
@@ -186,7 +186,7 @@ event_data! {
         reason: String,
     }
 
-    /// A candidate of an earlier start waits for its verification.
+    /// A candidate of an earlier start still needs verification.
     CandidateLoaded {
         spec: String,
         commit: String,
@@ -197,7 +197,7 @@ event_data! {
     /// There is a candidate.
     CandidateWritten {
         spec: String,
-        /// Absent where the agent says that nothing needs to change.
+        /// Absent if the agent claims that nothing needs to change.
         commit: Option<String>,
         level: Option<ProofLevel>,
         reason: Option<String>,
@@ -227,12 +227,12 @@ event_data! {
         exit_code: i32,
     }
 
-    /// A verifier's run is over.
+    /// A verifier's run ended.
     VerifyRunComplete {
         spec: String,
         attempt: u32,
         exit_code: Option<i32>,
-        /// Whether the run came to its end by itself.
+        /// Whether the run ended by itself.
         completed: Option<bool>,
         /// Whether it repeats the candidate's commit.
         commit_match: Option<bool>,
@@ -246,7 +246,7 @@ event_data! {
     /// A spec is done.
     VerifyPass {
         spec: String,
-        /// Absent where nothing had to change.
+        /// Absent if nothing had to change.
         commit: Option<String>,
         level: Option<LandedLevel>,
         done_file: Option<String>,
@@ -256,7 +256,7 @@ event_data! {
     VerifyFail {
         spec: String,
         commit: Option<String>,
-        /// What the verifier looked at instead.
+        /// The commit that the verifier names instead.
         observed_commit: Option<String>,
         reason: String,
     }

@@ -1,27 +1,27 @@
-//! Events of those who ask: agents for changes to the plan, the harness for a person's word.
+//! Events of questions and requests: from agents for changes to the plan, from the harness for a person's decision.
 
 use serde::{Deserialize, Serialize};
 
 use super::event_data;
 use crate::channel::MutationRequest;
 
-/// An agent asked for a change to the plan through its run's channel, and was answered.
+/// An agent requested a change to the plan through its run's channel, and got a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationRequested {
     pub request: MutationRequest,
     pub accepted: bool,
-    /// What the agent was told.
+    /// The text of the reply.
     pub text: String,
 }
 
-/// Something in a run's channel was no request. Told once for each reason.
+/// A file in a run's channel was not a request. Recorded once for each reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestIgnored {
     pub name: String,
     pub reason: String,
 }
 
-/// What a person's `yes` means.
+/// The meaning of a person's `yes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -29,13 +29,13 @@ pub enum QuestionKind {
     Accept,
     /// The item is tried again.
     Retry,
-    /// Something that a newer Ralph asks.
+    /// A question of a newer Ralph.
     #[serde(other)]
     Other,
 }
 
 impl QuestionKind {
-    /// Returns the answers that mean something by themselves; any other goes to the next attempt.
+    /// Returns the answers with a fixed meaning; any other text is passed to the next attempt.
     pub fn choices(self) -> Vec<String> {
         match self {
             QuestionKind::Accept => vec!["yes".to_owned()],
@@ -45,7 +45,7 @@ impl QuestionKind {
     }
 }
 
-/// An item needs a person's word to go on.
+/// An item needs a person's decision to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAsked {
     /// Unique in this journal.
@@ -61,19 +61,19 @@ pub struct QuestionAsked {
     pub commit: Option<String>,
 }
 
-/// From where an answer came.
+/// The origin of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOrigin {
     Cli,
     /// The question was settled without a person.
     Harness,
-    /// A way that a newer Ralph knows.
+    /// An origin that only a newer Ralph knows.
     #[serde(other)]
     Other,
 }
 
-/// The person gave their word.
+/// The person answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAnswered {
     pub id: String,
@@ -82,7 +82,7 @@ pub struct QuestionAnswered {
     pub by: Option<AnswerOrigin>,
 }
 
-/// The workflow went on with the answer.
+/// The workflow continued with the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerTaken {
     pub id: String,

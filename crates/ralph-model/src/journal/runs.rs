@@ -1,4 +1,4 @@
-//! Events of runs: how each began and ended, what it used, and what had to be put right after it.
+//! Events of runs: start and end, usage, and what had to be reverted afterwards.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use crate::usage::Usage;
 /// A run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// What the run is for. A single run that a person asked for is for nothing else.
+    /// The item the run works on. `None` for a single run that a person requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,
     pub role: Role,
     pub agent: String,
-    /// As it is configured.
+    /// As configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub attempt: u32,
-    /// Which run of this item and role it is that was not cut short by trouble.
+    /// The number of this run among those of its item and role that were not cut short by trouble.
     #[serde(default, rename = "try", skip_serializing_if = "Option::is_none")]
     pub try_number: Option<u32>,
     /// The boundary in force.
     pub boundary: String,
-    /// Where the run's log is.
+    /// The directory of the run's log.
     pub dir: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_session: Option<String>,
-    /// The number of the clone that it works in; none in the person's checkout.
+    /// The number of the clone it works in; `None` in the person's checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
 }
 
-/// A run is over.
+/// A run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunFinished {
     pub end: RunEnd,
@@ -48,17 +48,17 @@ pub struct RunFinished {
     pub outcome: RunOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// As the agent told it.
+    /// As reported by the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What this run used, also where the agent counts over the whole session.
+    /// The usage of this run only, even if the agent counts over the whole session.
     pub usage: Usage,
     /// Whether the tokens were estimated from the sizes of prompt and output, because the agent reports none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub usage_is_estimate: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Whether the cost was reckoned from a price table and not told by the agent.
+    /// Whether the cost was computed from a price table rather than reported by the agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_is_estimate: bool,
     #[serde(with = "millis", rename = "duration_ms")]
@@ -67,15 +67,15 @@ pub struct RunFinished {
     pub cpu_ms: Option<u64>,
     #[serde(default)]
     pub tool_calls: u64,
-    /// The most tokens that its context ever held.
+    /// The maximum number of tokens in its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_max: Option<u64>,
-    /// Requests that the agent tried again by itself.
+    /// Requests that the agent retried by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_bytes: Option<u64>,
-    /// Processes that it left behind and that were ended.
+    /// Leftover processes that were terminated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<u64>,
     /// What it committed, where it may commit and did.
@@ -84,7 +84,7 @@ pub struct RunFinished {
     /// What its outbox held and was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_taken: Vec<OutboxRefusal>,
-    /// What the person can do about a run that failed.
+    /// Advice for the person on a failed run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
     /// The last line of the final message, as [`super::summary_line`] cuts it.
@@ -106,7 +106,7 @@ pub struct ChangeSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWaitStarted {
     pub agent: String,
-    /// Tells commands and logins of one agent apart.
+    /// Distinguishes commands and logins of one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     pub until: Timestamp,
@@ -117,11 +117,11 @@ pub struct LimitWaitStarted {
     pub worked: bool,
 }
 
-/// A wait for the end of a usage limit is over.
+/// A wait for a usage limit ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWaitEnded {
     pub agent: String,
-    /// Tells commands and logins of one agent apart.
+    /// Distinguishes commands and logins of one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     /// Whether the wait was interrupted before the limit ended.
@@ -132,23 +132,23 @@ pub struct LimitWaitEnded {
     pub cleared: bool,
 }
 
-/// Processes of a run whose harness died were found and ended.
+/// Processes of a run whose harness died were found and terminated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftoversEnded {
     pub processes: u32,
-    /// The agent's session, as far as it had told it.
+    /// The agent's session, as far as reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// Private state was lost and made anew from the committed files.
+/// Private state was lost and rebuilt from the committed files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRebuilt {
     pub reason: String,
 }
 
 event_data! {
-    /// Where something is, so that it is found after a move or on another machine: relative to one of these.
+    /// A relative location that stays valid after a move or on another machine: relative to one of these.
     Place {
         /// Ralph's home.
         home: Option<String>,
@@ -156,25 +156,25 @@ event_data! {
         state: Option<String>,
     }
 
-    /// Something in a run's outbox that was not taken.
+    /// A refused file of a run's outbox.
     OutboxRefusal {
         name: String,
         reason: String,
     }
 
-    /// A run was found to have changed what was watched.
+    /// A run changed protected files.
     BoundaryCrossed {
         /// What its role must not change.
         violations: Vec<String>,
-        /// Everything that is as it was before the run again.
+        /// Everything that was restored to its state before the run.
         put_back: Vec<String>,
-        /// What could not be put back.
+        /// What could not be restored.
         left: Vec<String>,
-        /// What only the person can have changed, and what stays for that.
+        /// Changes that only the person can have made, and that are kept for that reason.
         kept: Vec<String>,
-        /// Where the changes are that were undone: a directory of private state.
+        /// Where the reverted changes are saved: a directory of private state.
         saved_in: Option<String>,
-        /// The commit that has them, where they were in a work tree.
+        /// The commit that contains them, if they were in a working tree.
         displaced: Option<String>,
     }
 }

@@ -1,4 +1,4 @@
-//! One entry of each kind, for the tests of the journal and of what is folded from it.
+//! One entry of each kind, for the tests of the journal and of the board.
 
 use crate::proof::{LandedLevel, ProofLevel};
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use crate::role::Role;
 use crate::run::{ProcessExit, RunEnd, RunOutcome, Trouble};
 use crate::usage::Usage;
 
-/// A time some seconds after the one all samples begin at.
+/// A time some seconds after the start of all samples.
 pub(crate) fn time(seconds: i64) -> Timestamp {
     let start: Timestamp = "2026-11-15T20:30:00Z".parse().unwrap();
     Timestamp::from_second(start.as_second() + seconds).unwrap()
 }
 
-/// An id as earlier versions wrote them, which journals still hold.
+/// An id in the format of earlier versions, which journals still contain.
 pub(crate) fn run_id(nonce: u32) -> RunId {
     format!("20261115-203000Z-{nonce:08x}").parse().unwrap()
 }
@@ -424,7 +424,7 @@ fn session_events() -> Vec<JournalEvent> {
     ]
 }
 
-/// One entry of each kind, all of them as full as they can be.
+/// One entry of each kind, with all optional fields set.
 pub(crate) fn one_of_each() -> Vec<JournalEntry> {
     let mut entries = vec![
         entry(0, workflow_started()),

@@ -1,4 +1,4 @@
-//! The journal for people: one entry, one line of `key=value` pairs.
+//! The journal as text for people: one line of `key=value` pairs per entry.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::shown::{self, is_hidden};
 
 /// Writes an entry as `=== <time> | <event> | key=value | … ===`, without a line end.
 ///
-/// Whatever the values hold it stays one line, and a terminal takes nothing in it for a command.
+/// Whatever the values contain, it stays one line and has no terminal control sequences.
 pub fn render_text(entry: &JournalEntry) -> String {
     let mut line = format!("=== {} | ", entry.at);
     escape_into(&mut line, entry.event.name());
@@ -30,7 +30,7 @@ pub fn render_text(entry: &JournalEntry) -> String {
             }
         }
         Some(Ok(value)) => pairs_into(&mut line, "data", &value),
-        // Valid JSON that is too deep or too big to hold, which only an unknown event can be.
+        // Valid JSON that is too deep or too large to hold; only an unknown event can have it.
         Some(Err(_)) => line.push_str(" | data=?"),
     }
     line.push_str(" ===");
@@ -39,7 +39,7 @@ pub fn render_text(entry: &JournalEntry) -> String {
 
 /// Writes a value as one pair, or an object as one pair for each of its fields.
 ///
-/// The `kind` of an object stands for the object itself: `end=exited`, `end.after_ms=5`.
+/// The `kind` of an object represents the object itself: `end=exited`, `end.after_ms=5`.
 fn pairs_into(line: &mut String, key: &str, value: &Value) {
     match value {
         Value::Null => {}
@@ -77,7 +77,7 @@ fn escape_into(line: &mut String, text: &str) {
 
 const LONGEST_SUMMARY: usize = 160;
 
-/// Returns the last line of a text that is not blank, cut to 160 characters.
+/// Returns the last non-blank line of a text, truncated to 160 characters.
 pub fn summary_line(text: &str) -> Option<String> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(match line.char_indices().nth(LONGEST_SUMMARY) {

@@ -1,4 +1,4 @@
-//! Lines of the journal as bytes.
+//! The wire format of journal lines.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -14,14 +14,14 @@ use crate::shown::shown_json;
 /// The version this Ralph writes, and the highest it reads.
 pub const JOURNAL_VERSION: u32 = 1;
 
-/// An event of a name that this Ralph does not know, kept as it was read.
+/// An event with a name that this Ralph does not know, kept verbatim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownEvent {
     pub(super) name: String,
     pub(super) data: Option<String>,
 }
 
-/// A line that is no entry of the journal.
+/// A line that is not a journal entry.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalLineError {
     #[error("it was written by a newer ralph (version {found}, this one reads {JOURNAL_VERSION})")]
@@ -34,10 +34,11 @@ pub enum JournalLineError {
     SeveralLines,
 }
 
-/// A journal that cannot be read on.
+/// A journal that cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The last line has no end and is no entry: a write that a crash cut short. All before `offset` is sound.
+    /// The last line has no line end and is not an entry: a write interrupted by a crash. Everything before `offset` is
+    /// intact.
     #[error("line {line} breaks off")]
     TornTail { line: usize, offset: usize },
     #[error("line {line} cannot be read")]
@@ -57,7 +58,7 @@ struct EnvelopeOut<'a> {
     data: Option<Box<RawValue>>,
 }
 
-/// A line whose data has not been looked at yet. Nothing of it is copied: most lines are passed over.
+/// A line whose data is not parsed yet. It borrows everything, because most lines are skipped.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     v: NonZeroU32,
@@ -77,13 +78,13 @@ fn raw<'de, D: Deserializer<'de>>(data: D) -> Result<Option<&'de str>, D::Error>
     Ok(Option::<&RawValue>::deserialize(data)?.map(RawValue::get))
 }
 
-/// The one thing that every version of the envelope has.
+/// The one field that every version of the envelope has.
 #[derive(Deserialize)]
 struct VersionIn {
     v: NonZeroU32,
 }
 
-/// Writes an entry as one line, with its line end. People read the copy in home, so that nothing in it is hidden.
+/// Serialises an entry as one line, with its line end. People read the copy in home, so hidden characters are escaped.
 pub fn render_line(entry: &JournalEntry) -> String {
     let envelope = EnvelopeOut {
         v: JOURNAL_VERSION,
@@ -100,10 +101,10 @@ pub fn render_line(entry: &JournalEntry) -> String {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the envelope of one line.
+    /// Parses the envelope of one line.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Envelope<'a>, JournalLineError> {
         let envelope: Envelope<'a> = serde_json::from_slice(line).map_err(|error| {
-            // A newer envelope may look quite different, and then its version is what there is to say.
+            // A newer envelope may have a different format, so only its version can be reported.
             match serde_json::from_slice(line).map(|VersionIn { v }| v.get()) {
                 Ok(found) if found > JOURNAL_VERSION => JournalLineError::Newer { found },
                 _ => JournalLineError::Malformed(error),
@@ -115,8 +116,8 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Takes a line apart that is as [`render_line`] writes it, which nearly all are; `None` for any other. The data is not
-    /// looked at, not even whether it is one JSON value, so that a long journal is not scanned twice.
+    /// Splits a line in the exact format of [`render_line`], which nearly all lines have; `None` for any other. The
+    /// data is not validated, not even as a single JSON value, so that a long journal is not scanned twice.
     pub(crate) fn as_written(line: &'a str) -> Option<Envelope<'a>> {
         let (at, mut rest) = line.strip_prefix(r#"{"v":1,"at":""#)?.split_once('"')?;
         let mut text = |key: &str| {
@@ -142,7 +143,7 @@ impl<'a> Envelope<'a> {
         &self.event
     }
 
-    /// Reads the rest.
+    /// Parses the data.
     pub(crate) fn into_entry(self) -> Result<JournalEntry, JournalLineError> {
         use serde::de::Error;
         let malformed = |error: String| JournalLineError::Malformed(Error::custom(error));
@@ -157,7 +158,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Reads one line, with or without its line end.
+/// Parses one line, with or without its line end.
 pub fn parse_line(line: &[u8]) -> Result<JournalEntry, JournalLineError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     if line.contains(&b'\n') {
@@ -166,9 +167,9 @@ pub fn parse_line(line: &[u8]) -> Result<JournalEntry, JournalLineError> {
     Envelope::parse(line)?.into_entry()
 }
 
-/// Reads the entries of a whole journal, up to the first that cannot be read.
+/// Returns the entries of a whole journal, up to the first that cannot be parsed.
 ///
-/// A last line without a line end that is an entry nevertheless is one; whoever appends must end it first.
+/// A last line without a line end counts if it is a valid entry; an appender must terminate it first.
 pub fn entries(journal: &[u8]) -> Entries<'_> {
     Entries { rest: journal, line: 0, offset: 0 }
 }

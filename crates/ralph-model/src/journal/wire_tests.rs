@@ -16,7 +16,7 @@ fn read(journal: &[u8]) -> (Vec<JournalEntry>, Option<JournalError>) {
 
 /// A line of each kind as this version writes it.
 const GOLDEN: &str = include_str!("golden.jsonl");
-/// Lines of each kind as earlier Ralphs wrote them, or with nothing that may be left out.
+/// Lines of each kind in the format of earlier versions, or without any optional field.
 const OLDER: &str = include_str!("older.jsonl");
 
 #[test]
@@ -59,7 +59,7 @@ fn fields_that_were_called_otherwise_are_read() {
     assert_eq!((start.name.as_deref(), start.iteration), (Some("Do it"), Some(3)));
 }
 
-/// Adds what a newer Ralph may have to say, wherever there is an object.
+/// Adds unknown fields, as a newer Ralph might, to every object.
 fn newer(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -76,7 +76,7 @@ fn lines_of_newer_ralphs_are_read_as_far_as_they_are_known() {
     for (line, sample) in GOLDEN.lines().zip(samples::one_of_each()) {
         let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
         newer(&mut value);
-        // The tags of requests and roles are maps to be read whole: those are versioned by the line.
+        // The tags of requests and roles are maps that must be known completely: the line's version covers them.
         if let Some(data) = value.get_mut("data") {
             for whole in ["request", "exit", "roles"] {
                 let original: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -185,7 +185,7 @@ proptest! {
         prop_assert_eq!(taken_apart.into_entry().unwrap(), entry);
     }
 
-    /// The short way may leave a line to the long one, and never says anything else.
+    /// The fast path may leave a line to the slow one, but never gives a different result.
     #[test]
     fn a_damaged_line_is_not_taken_apart_into_something_else(
         entry in any::any_entry(),
@@ -226,7 +226,7 @@ proptest! {
 
         let mut whole = 0;
         let mut offset = 0;
-        // An entry counts as soon as all but its line end is there.
+        // An entry counts as soon as everything except its line end is written.
         while whole < lines.len() && offset + lines[whole].len() - 1 <= cut {
             offset += lines[whole].len();
             whole += 1;

@@ -1,4 +1,4 @@
-//! Events of a whole invocation: its beginning and end, its budget, its waits, and what else a person should know.
+//! Events of a whole invocation: start and end, budget, waits, and notes for the person.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::id::RunId;
 use crate::pipeline::Phase;
 use crate::policy::budget::{Budget, BudgetExhausted};
 
-/// A workflow began. All lines of it have its id as `wf`.
+/// A workflow began. All its lines have its id as `wf`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowStarted {
     pub id: RunId,
     /// `pipeline`, `build`, `plan`, `loop` or `agent run`.
     pub kind: String,
-    /// What the person typed.
+    /// The command line arguments.
     #[serde(default)]
     pub args: Vec<String>,
     pub pid: i32,
-    /// When the process started, in clock ticks since boot: with the pid it names the process.
+    /// The start time of the process, in clock ticks since boot: together with the pid it identifies the process.
     pub started: u64,
     /// The version of Ralph.
     pub ralph: String,
@@ -31,14 +31,14 @@ pub struct WorkflowStarted {
     pub roles: BTreeMap<String, RoleAgent>,
 }
 
-/// A workflow is over.
+/// A workflow ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowEnded {
-    /// `completed`, or why it stopped before its end.
+    /// `completed`, or why it stopped early.
     pub how: String,
 }
 
-/// The budget is used up to four fifths.
+/// Four fifths of the budget are used up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetNear {
     pub what: BudgetExhausted,
@@ -51,7 +51,7 @@ pub struct BudgetStop {
 }
 
 event_data! {
-    /// What a workflow may use up; what is absent has no limit.
+    /// The budget of a workflow; an absent field means no limit.
     BudgetLimits {
         iterations: Option<u32>,
         tokens: Option<u64>,
@@ -66,7 +66,7 @@ event_data! {
         model: Option<String>,
     }
 
-    /// Something got in the way of an item's run; it costs no attempt.
+    /// Trouble in an item's run; it costs no attempt.
     TroubleMet {
         spec: Option<String>,
         item: Option<String>,
@@ -74,7 +74,7 @@ event_data! {
         reason: String,
     }
 
-    /// An agent's usage limit is waited for.
+    /// A wait for an agent's usage limit.
     UsageLimitWait {
         spec: Option<String>,
         item: Option<String>,
@@ -97,7 +97,7 @@ event_data! {
         reason: Option<String>,
     }
 
-    /// Something that a person should know.
+    /// A note for the person.
     Note {
         spec: Option<String>,
         task: Option<String>,

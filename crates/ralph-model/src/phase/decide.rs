@@ -1,4 +1,4 @@
-//! The one completion decision of an iteration.
+//! The single completion decision of an iteration.
 //!
 //! The first line that applies decides:
 //!
@@ -17,34 +17,34 @@
 use super::words::bounded;
 use super::{LoopPhase, LoopRecord, LoopSignal, PlanMark};
 
-/// What was found when a run of the loop had ended as it should.
+/// The findings after a run of the loop ended properly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IterationReport {
     pub signal: LoopSignal,
-    /// The plan document that counts, if there is one.
+    /// The effective plan document, if there is one.
     pub plan: Option<PlanMark>,
-    /// Every plan document, also those that do not count.
+    /// Every plan document, including ineffective ones.
     pub documents: Vec<PlanMark>,
-    /// Whether anything differs from the snapshot that the task began with.
+    /// Whether anything differs from the snapshot taken when the task began.
     pub changed: bool,
-    /// Why nothing has to change, where the agent says so.
+    /// The agent's reason why nothing has to change, if it claims that.
     pub no_change: Option<String>,
-    /// Files of the harness that the run had changed.
+    /// The harness's files that the run changed.
     pub touched: Vec<String>,
-    /// How the tree and the agent's files of the mailbox are now.
+    /// A fingerprint of the tree and of the agent's mailbox files.
     pub trace: String,
 }
 
-/// What follows from the end of a run.
+/// The consequence of the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopDecision {
     Ask {
         question: String,
     },
-    /// Commands were shown and not run.
+    /// Commands were shown but not run.
     UseTools,
     GoOn,
-    /// The completion does not count, because the plan is to be validated first.
+    /// The completion does not count because the plan must be validated first.
     Swallowed(Swallowed),
     NoChange {
         reason: String,
@@ -62,7 +62,7 @@ pub enum Swallowed {
     Gone,
 }
 
-/// Decides what follows from the end of a run.
+/// Decides the consequence of the end of a run.
 pub fn decide(record: &LoopRecord, report: &IterationReport) -> LoopDecision {
     match &report.signal {
         LoopSignal::Waiting { question } => {

@@ -1,6 +1,6 @@
-//! The files of the mailbox: their names, which of them the harness writes, and what it writes into them.
+//! The files of the mailbox: their names, which of them the harness writes, and their content.
 //!
-//! Agents read and write all of them freely. The harness takes nothing from its own files; it takes `status.txt`,
+//! Agents read and write all of them freely. The harness never reads its own files back; it reads `status.txt`,
 //! `question.md`, `summary.md` and the plans as claims.
 
 use super::{LoopRecord, LoopStanding, LoopTask};
@@ -19,15 +19,15 @@ pub const PLAN_DIFF: &str = "plan-diff.md";
 pub const BUILD_ERRORS: &str = "build-errors.md";
 pub const REFLECTIONS: &str = "reflections.jsonl";
 
-/// The harness's own files that come and go. Copied out of a slot, one that is gone there is removed.
+/// The harness's own transient files. If one is missing in a slot, copying the mailbox out removes it.
 pub const PASSING: [&str; 4] = [FEEDBACK, QUESTION, PLAN_DIFF, BUILD_ERRORS];
 
-/// What an earlier task left and a new one must not find. Plans, the intent and the history stay.
+/// Leftovers of an earlier task that a new one must not see. Plans, the intent and the history stay.
 pub const CLEARED: [&str; 5] = [SUMMARY, FEEDBACK, QUESTION, PLAN_DIFF, BUILD_ERRORS];
 
-/// Returns the harness's own files as they are to be before the next run; `None` where there is to be none.
+/// Returns the harness's own files as they must be before the next run; `None` means the file must not exist.
 pub fn mirror(record: &LoopRecord) -> Vec<(&'static str, Option<String>)> {
-    // While a person is asked, the files say so.
+    // While a question is open, the files contain it.
     let question = match &record.standing {
         LoopStanding::Waiting { question } => Some(format!("{question}\n")),
         _ => None,
@@ -44,7 +44,7 @@ pub fn mirror(record: &LoopRecord) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-/// Returns which of the harness's files a run changed that mean something to it.
+/// Returns the harness's relevant files that a run changed.
 pub fn touched(record: &LoopRecord, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let own =
         mirror(record).into_iter().filter(|(name, _)| [PHASE, ITERATION, TASK].contains(name));
@@ -59,9 +59,9 @@ fn task(task: &LoopTask) -> String {
     format!("# Task\n\n{}\n", task.text.trim_end())
 }
 
-/// Returns `origin.md` with a task in it: the first one is the origin, later ones refine it.
+/// Returns `origin.md` including a task: the first task is the origin, later ones refine it.
 ///
-/// A task that has its line already is not added again, so that the write can be repeated.
+/// Idempotent: a task that already has its line is not added again.
 pub fn origin(earlier: Option<&str>, task: &LoopTask) -> String {
     let heading = format!("# Origin (task {})", task.number);
     let line = task.text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -76,8 +76,8 @@ pub fn origin(earlier: Option<&str>, task: &LoopTask) -> String {
     }
 }
 
-/// Returns `task-history.md` with what became of a task: the first line of its summary. A line that is there is not added
-/// again, so that the write can be repeated.
+/// Returns `task-history.md` including a task's result: the first line of its summary. Idempotent: an existing line is
+/// not added again.
 pub fn history(earlier: &str, number: u32, what: &str) -> String {
     let mut lines = what.lines().map(|line| line.trim_start_matches('#').trim());
     let first = lines.find(|line| !line.is_empty()).unwrap_or("(no summary)");

@@ -1,8 +1,8 @@
-//! The loop's machine: one task, gated between PLAN and BUILD by the harness.
+//! The loop's state machine: one task, gated between PLAN and BUILD by the harness.
 //!
-//! The [`LoopRecord`], in private state, is the only truth: phase, counts, feedback and the plan that was validated. The
-//! files that an agent sees in its mailbox mirror it ([`mirror`]) and are written again before each run, so editing them
-//! changes nothing. What happened ([`LoopFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns the
+//! The [`LoopRecord`], in private state, is the single source of truth: phase, counts, feedback and the validated plan.
+//! The files that an agent sees in its mailbox mirror it ([`mirror`]) and are rewritten before each run, so editing
+//! them has no effect. An event ([`LoopFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns the
 //! writes that a crash prevented. A run has one completion decision ([`decide`]), however often it signals completion.
 //!
 //! | state | next step |
@@ -15,7 +15,7 @@
 //! | no change reviewed · undecided | a person's decision |
 //! | beginning, accepted, rolling back | none: [`heal`] completes the writes; work that the branch refuses goes back |
 //!
-//! Reading plan documents, running gates and measuring changes is the engine's; checking a plan is `ralph-outline`'s.
+//! The engine reads plan documents, runs gates and measures changes; `ralph-outline` checks a plan.
 
 mod decide;
 pub mod mailbox;
@@ -35,7 +35,7 @@ pub use settle::{IllegalLoopFact, LoopFact, LoopWrite, PlanVerdict, SnapshotPoin
 pub use signal::{LoopSignal, RunEnding, signal};
 pub use words::escalation;
 
-/// What a loop's agent is to do now.
+/// What a loop's agent has to do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopPhase {
@@ -45,7 +45,7 @@ pub enum LoopPhase {
 }
 
 impl LoopPhase {
-    /// Returns the name that `phase.txt` has.
+    /// Returns the name written to `phase.txt`.
     pub const fn name(self) -> &'static str {
         match self {
             LoopPhase::Plan => "plan",
@@ -58,22 +58,22 @@ impl LoopPhase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopPlace {
-    /// In a clone of Ralph's own; accepted work lands.
+    /// In a clone owned by Ralph; accepted work lands.
     Slot,
-    /// In the person's checkout, as every task did before there were slots.
+    /// In the person's checkout, as all tasks did before slots existed.
     #[default]
     Checkout,
 }
 
-/// What a person asked for.
+/// A task requested by a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopTask {
-    /// Counts the tasks of one workspace, from 1.
+    /// The number of the task in the workspace, from 1.
     pub number: u32,
     pub text: String,
 }
 
-/// A plan document as it was at one moment.
+/// A plan document at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PlanMark {
     /// Its name in the mailbox.
@@ -82,13 +82,13 @@ pub struct PlanMark {
     pub digest: String,
 }
 
-/// How often what may happen.
+/// Limits of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopBounds {
     pub iterations: u32,
-    /// Gate failures in a row.
+    /// Consecutive gate failures.
     pub failures: u32,
-    /// Runs in a row that changed nothing and claimed nothing.
+    /// Consecutive runs that changed nothing and claimed nothing.
     pub idle: u32,
 }
 
@@ -105,33 +105,33 @@ pub struct LoopRecord {
     #[serde(default)]
     pub place: LoopPlace,
     pub phase: LoopPhase,
-    /// Runs that were concluded since the task began, or since a person let it go on.
+    /// Runs concluded since the task began, or since a person last let it continue.
     pub iterations: u32,
-    /// Gate failures in a row.
+    /// Consecutive gate failures.
     pub failures: u32,
-    /// The plan that BUILD was entered with. It stays after a return to PLAN: from then on the task has a plan.
+    /// The plan with which BUILD was entered. It is kept after a return to PLAN: from then on the task has a plan.
     pub validated: Option<PlanMark>,
-    /// Every plan document that was there while the task was worked on. They belong to this task and to no later one.
+    /// Every plan document that existed while the task was worked on. They belong to this task and not to a later one.
     pub bound: Vec<PlanMark>,
     /// What the harness wants the next run to fix.
     pub feedback: Option<String>,
-    /// What a person said since the last run. It comes before the feedback, and is for one run.
+    /// The person's message since the last run. It precedes the feedback, and is for one run only.
     pub said: Option<String>,
     pub standing: LoopStanding,
-    /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
+    /// The run whose result is recorded. Processing its result again after a crash changes nothing.
     pub settled_run: Option<RunId>,
-    /// How often in a row accepted work did not fit what the branch had become.
+    /// How often in a row accepted work did not fit the branch as it was then.
     #[serde(default)]
     pub landings_refused: u32,
-    /// How tree and mailbox were when the last run had ended.
+    /// The fingerprint of tree and mailbox after the last run.
     #[serde(default)]
     pub trace: Option<String>,
-    /// How many runs in a row left both as they were and claimed nothing.
+    /// How many consecutive runs left both unchanged and claimed nothing.
     #[serde(default)]
     pub idle: u32,
 }
 
-/// How far a task has come, beside its phase.
+/// The progress of a task in addition to its phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum LoopStanding {
@@ -139,7 +139,7 @@ pub enum LoopStanding {
     Beginning {
         /// The number of the task before this one.
         earlier: Option<u32>,
-        /// Its plan documents that are to be archived.
+        /// Its plan documents to archive.
         plans: Vec<String>,
         /// Its text, where it ended unfinished.
         given_up: Option<String>,
@@ -149,7 +149,7 @@ pub enum LoopStanding {
     Waiting {
         question: String,
     },
-    /// Nothing has to change, says the agent. A verifier gives its opinion first.
+    /// The agent claims that nothing has to change. A verifier gives its opinion first.
     NoChange {
         reason: String,
     },
@@ -169,7 +169,7 @@ pub enum LoopStanding {
     },
     /// Too many runs in a row changed nothing and claimed nothing.
     Idle,
-    /// The work was accepted; branches, snapshot and history may not have it yet.
+    /// The work was accepted; branches, snapshot and history may not reflect it yet.
     Accepted {
         acceptance: Acceptance,
         summary: String,
@@ -177,18 +177,18 @@ pub enum LoopStanding {
     Done {
         acceptance: Acceptance,
     },
-    /// A person takes the task back; the tree may not be as it was yet.
+    /// A person rolls the task back; the tree may not be restored yet.
     RollingBack,
     RolledBack,
 }
 
 impl LoopRecord {
-    /// Whether the task is over and a new one replaces nothing.
+    /// Whether the task has ended, so that a new one replaces nothing.
     pub const fn is_over(&self) -> bool {
         matches!(self.standing, LoopStanding::Done { .. } | LoopStanding::RolledBack)
     }
 
-    /// Returns what `feedback.md` holds: a person's words first.
+    /// Returns the content of `feedback.md`: the person's message first.
     pub fn told(&self) -> Option<String> {
         let idle = (self.idle > 0).then_some(words::IDLE);
         let parts: Vec<&str> = [self.said.as_deref(), self.feedback.as_deref(), idle]
@@ -199,7 +199,7 @@ impl LoopRecord {
         (!parts.is_empty()).then(|| parts.join("\n\n") + "\n")
     }
 
-    /// Whether all iterations are used and work would go on otherwise.
+    /// Whether all iterations are used up and work would otherwise continue.
     pub fn is_spent(&self, bounds: LoopBounds) -> bool {
         self.standing == LoopStanding::Working && self.iterations >= bounds.iterations
     }

@@ -68,7 +68,7 @@ fn invalid(digest: &str) -> LoopFact {
     checked(PlanVerdict::Invalid { plan: mark(digest), report })
 }
 
-/// The disk: what one write leaves behind, as far as the machine reads it.
+/// The simulated disk: applies one write, as far as the machine reads it back.
 fn write(record: &mut Option<LoopRecord>, write: &LoopWrite) {
     if let LoopWrite::Record(new) = write {
         *record = Some((**new).clone());
@@ -104,7 +104,7 @@ fn feedback(record: &LoopRecord) -> &str {
     record.feedback.as_deref().unwrap_or("")
 }
 
-/// The seed's table "Scenarios traced", a row each: the phase before, the plan, the signal; then what follows.
+/// The seed's table "Scenarios traced", one row each: the phase before, the plan, the signal; then the result.
 #[test]
 fn every_traced_scenario_ends_as_the_table_says() {
     let plan = after_all(&[started()]);
@@ -117,7 +117,7 @@ fn every_traced_scenario_ends_as_the_table_says() {
     // New UI task, iteration 2: validated, and BUILD.
     assert_eq!((build.phase, build.validated.clone()), (LoopPhase::Build, Some(mark("a"))));
     assert!(feedback(&build).starts_with("# Plan Validated"));
-    // Degenerate: plan and completion in the same batch. It is validated at the top of the next iteration.
+    // Degenerate: plan and completion in the same batch. The plan is validated at the start of the next iteration.
     let not_validated = LoopDecision::Swallowed(decide::Swallowed::NotValidated);
     assert_eq!(decided(&plan, complete(), Some("a")), not_validated);
     let swallowed = after(Some(&plan), &ended(report(complete(), Some("a"))));
@@ -175,7 +175,7 @@ fn what_gates_said_survives_a_change_of_the_plan() {
     assert!(feedback(&changed).contains("# Plan Validated"), "{changed:?}");
 }
 
-/// Defect D8.1: a plan of an earlier task neither opens BUILD for the next one nor stands in its way.
+/// Defect D8.1: a plan of an earlier task neither opens BUILD for the next one nor blocks it.
 #[test]
 fn a_plan_is_archived_when_the_next_task_starts_unless_it_is_another_one() {
     for first in [valid("a"), invalid("a")] {
@@ -229,8 +229,8 @@ fn too_many_gate_failures_in_a_row_abort_and_those_before_any_work_do_not_count(
     assert_eq!(resumed.phase, LoopPhase::Build);
 }
 
-/// A run that changes nothing and claims nothing is told so, and after some of them the task stops. A change of anything, a
-/// claim and a person's word count from anew.
+/// A run that changes and claims nothing gets feedback about that, and after several of them the task stops. Any
+/// change, a claim or a person's message resets the count.
 #[test]
 fn too_many_runs_in_a_row_that_bring_nothing_stop_the_task() {
     let idles = |record: &LoopRecord, signal, plan, trace: &str| {
@@ -257,11 +257,11 @@ fn too_many_runs_in_a_row_that_bring_nothing_stop_the_task() {
         let resumed = after(Some(&third), &LoopFact::Resumed);
         assert_eq!((resumed.idle, &resumed.standing), (0, &LoopStanding::Working));
     }
-    // The first run is compared with where the task began.
+    // The first run is compared with the beginning of the task.
     let nothing = IterationReport { changed: false, ..report(LoopSignal::GoOn, None) };
     let first = after_all(&[started(), ended(nothing)]);
     assert_eq!(first.idle, 1);
-    // A claim that is rejected is counted elsewhere.
+    // A rejected claim is counted separately.
     let claim = IterationReport { changed: false, ..report(LoopSignal::Complete, None) };
     let claimed = after(Some(&first), &ended(claim));
     assert_eq!((claimed.idle, claimed.failures), (0, 1));
@@ -287,7 +287,7 @@ fn a_question_is_answered_in_the_feedback() {
     assert!(settle(Some(&waiting), &valid("a"), BOUNDS).is_err());
     let answered = after(Some(&waiting), &LoopFact::Answered { answer: "Blue.".to_owned() });
     assert_eq!(answered.standing, LoopStanding::Working);
-    // A plan that is found invalid before the next run takes nothing away from the answer.
+    // A plan found invalid before the next run does not replace the person's answer.
     let told = after(Some(&answered), &invalid("a")).told().unwrap();
     assert!(told.starts_with("# Answer") && told.contains("Blue."), "{told}");
     assert!(told.contains("FAIL [has-theme]"), "{told}");
@@ -296,7 +296,7 @@ fn a_question_is_answered_in_the_feedback() {
     assert_eq!(next.told(), None, "the answer is for one run");
 }
 
-/// Accepted work that the branch has moved away from goes back at no cost; when that happens too often a person is asked.
+/// Accepted work that no longer fits the branch is sent back at no cost; if that happens too often, a person is asked.
 #[test]
 fn a_landing_that_is_refused_costs_no_iteration_and_keeps_the_phase() {
     let build = after_all(&[started(), valid("a")]);
@@ -423,7 +423,7 @@ fn fact(name: &str) -> LoopFact {
     facts().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// Every state, and those that only a crash leaves.
+/// Every state, including those that only a crash can produce.
 fn situations() -> Vec<(&'static str, Option<LoopRecord>)> {
     let begun = after_all(&[started()]);
     let build = after(Some(&begun), &valid("a"));
@@ -516,7 +516,8 @@ fn the_whole_table_of_states_and_facts_is_known() {
     assert!(table == known, "the table is now:\n{table}");
 }
 
-/// Cut after any write, healed, and concluded again unless its run is settled, a task ends where it would have ended.
+/// A task interrupted after any write, healed, and concluded again unless its run is settled, reaches the same end
+/// state.
 #[test]
 fn a_crash_between_two_writes_changes_nothing_in_the_end() {
     for (situation, record) in situations() {
@@ -530,7 +531,7 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
                 let mut found = record.clone();
                 write_all(&mut found, &writes[..cut]);
                 let healing: Vec<_> = found.iter().flat_map(heal).collect();
-                // What was written before the crash and what healing writes together are the whole list.
+                // The writes before the crash plus those of healing are the whole list.
                 if cut > 0 {
                     let missing = &writes[cut..];
                     assert!(healing.ends_with(missing), "{situation}/{told}/{cut}");
@@ -547,8 +548,8 @@ fn a_crash_between_two_writes_changes_nothing_in_the_end() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: work with a plan is accepted in BUILD only, a completion in PLAN never counts,
-    /// every count is bounded, and healing ends.
+    /// For any sequence of facts: work with a plan is accepted only in BUILD, a completion in PLAN never counts, every
+    /// count is bounded, and healing terminates.
     #[test]
     fn no_history_gets_past_the_phases(choices in prop::collection::vec(0_usize..27, 0..60)) {
         let facts = facts();

@@ -1,4 +1,4 @@
-//! What an agent says about a task that was accepted, where that is asked for: a survey, as JSON in its last message.
+//! The optional survey after an accepted task: JSON in the agent's final message.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,14 +61,14 @@ struct Friction {
 /// The longest reply that is read.
 const LONGEST: usize = 64 << 10;
 
-/// Returns the line of `reflections.jsonl` that a reply comes to. One that cannot be read comes to none.
+/// Returns the line of `reflections.jsonl` for a reply; `None` if the reply cannot be parsed.
 pub fn reflection_line(reply: &str, task_id: &str, timestamp: &str) -> Option<String> {
     let (task_id, timestamp) = (task_id.to_owned(), timestamp.to_owned());
     let line = ReflectionLine { task_id, timestamp, reflection: read_reflection(reply)? };
     serde_json::to_string(&line).ok()
 }
 
-/// Reads a reply: a JSON object, alone or in a fence, with text around it or without.
+/// Parses a reply: a JSON object, optionally in a fence, with or without text around it.
 fn read_reflection(reply: &str) -> Option<Reflection> {
     if reply.len() > LONGEST {
         return None;

@@ -1,8 +1,8 @@
-//! From what happened to the loop's task to what is written, in an order that a crash cannot hurt.
+//! Turns events of the loop's task into writes, in crash-safe order.
 //!
-//! A list of more than one write begins with a record that names what follows, and ends with one that does not: in
-//! between, [`heal`] returns the rest. Before the first write, the result of the run is still pending and the fact is
-//! established again. Mailbox files are not written here: they mirror the record and are written before each run.
+//! A list of more than one write begins with a record that names the following writes, and ends with one that does not:
+//! in between, [`heal`] returns the rest. Before the first write, the result of the run is still pending and the fact
+//! is established again. Mailbox files are not written here: they mirror the record and are written before each run.
 
 use super::decide::{IterationReport, LoopDecision, decide};
 use super::{
@@ -14,28 +14,29 @@ use crate::id::RunId;
 /// Something that happened to the loop's task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopFact {
-    /// A person asked for a task. `present` are the plan documents in the mailbox.
+    /// A person requested a task. `present` are the plan documents in the mailbox.
     Started {
         task: LoopTask,
         place: LoopPlace,
         present: Vec<PlanMark>,
     },
-    /// The plan was looked at before an iteration.
+    /// The plan was checked before an iteration.
     PlanChecked {
         documents: Vec<PlanMark>,
         verdict: PlanVerdict,
     },
-    /// A run ended as it should, and the judge has nothing to decide.
+    /// A run ended properly, and there is nothing to judge.
     Ended {
         run: RunId,
         report: IterationReport,
     },
-    /// A run was stopped by a limit, or did what its role must not do.
+    /// A run was stopped by a limit, or did something its role must not do.
     CutShort {
         run: RunId,
         reason: String,
     },
-    /// Evidence or gates reject the work. `before_work` says that nothing was built yet, which is not counted.
+    /// Evidence or gates reject the work. `before_work` means that nothing was built yet; such a failure is not
+    /// counted.
     GatesFailed {
         run: Option<RunId>,
         gates: Vec<String>,
@@ -53,7 +54,7 @@ pub enum LoopFact {
         acceptance: Acceptance,
         summary: String,
     },
-    /// The branch has moved, and accepted work does not fit what it has become.
+    /// The branch has moved, and accepted work no longer fits it.
     LandingRefused {
         why: String,
     },
@@ -73,21 +74,21 @@ pub enum LoopFact {
     Answered {
         answer: String,
     },
-    /// A person does not accept what they were asked about.
+    /// A person rejects what they were asked about.
     Objected {
         answer: String,
     },
-    /// A person lets the task go on after it was aborted, or has used its iterations.
+    /// A person lets the task continue after it was aborted or has used up its iterations.
     Resumed,
-    /// A person takes the task back.
+    /// A person rolls the task back.
     RolledBack,
 }
 
-/// What a look at the plan found.
+/// The result of checking the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanVerdict {
     Absent,
-    /// `report` has the findings, a line each.
+    /// `report` has the findings, one per line.
     Invalid {
         plan: PlanMark,
         report: String,
@@ -105,16 +106,16 @@ pub enum SnapshotPoint {
     After,
 }
 
-/// One write. Each is whole or not there, and doing it twice does no harm.
+/// One write. Each is atomic and idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopWrite {
     Record(Box<LoopRecord>),
-    /// Moves plan documents of an earlier task out of the way.
+    /// Archives the plan documents of an earlier task.
     ArchivePlans {
         task: u32,
         files: Vec<String>,
     },
-    /// Clears what an earlier task left in the mailbox, and adds this one to the origin.
+    /// Clears leftovers of an earlier task from the mailbox, and adds this one to the origin.
     BeginMailbox {
         task: LoopTask,
     },
@@ -122,7 +123,7 @@ pub enum LoopWrite {
         task: u32,
         point: SnapshotPoint,
     },
-    /// Takes work into the branches that its run began on, or lands it on the run's branch.
+    /// Advances the branches on which its run began, or lands the work on the run's branch.
     AdvanceBranches {
         works: Vec<Work>,
     },
@@ -130,11 +131,11 @@ pub enum LoopWrite {
         task: u32,
         what: String,
     },
-    /// Forgets the pinned gates and where work on the task began.
+    /// Removes the pinned gates and the recorded base of the task.
     ForgetBeginning {
         task: u32,
     },
-    /// Takes the task's work back.
+    /// Reverts the task's work.
     RollBack {
         task: u32,
     },
@@ -148,7 +149,7 @@ pub struct IllegalLoopFact {
     pub fact: Box<LoopFact>,
 }
 
-/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+/// Returns the writes of a fact, in order, or refuses a fact that is illegal in this state.
 pub fn settle(
     record: Option<&LoopRecord>,
     fact: &LoopFact,
@@ -188,7 +189,7 @@ pub fn settle(
             concluded(old, run.as_ref(), at(old, LoopStanding::Accepted { acceptance, summary }))
         }
         LoopFact::LandingRefused { why } => LoopRecord {
-            // Others' luck, which costs nothing.
+            // Caused by others' changes, so it costs nothing.
             iterations: old.iterations.saturating_sub(1),
             landings_refused: old.landings_refused.saturating_add(1),
             standing: LoopStanding::Working,
@@ -231,7 +232,7 @@ pub fn settle(
     Ok([vec![LoopWrite::Record(Box::new(new))], rest].concat())
 }
 
-/// Tells which facts can happen in which state.
+/// Whether a fact can occur in a state.
 fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) -> bool {
     use {LoopFact as F, LoopStanding as S};
     let Some(record) = record else { return matches!(fact, F::Started { .. }) };
@@ -241,7 +242,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
     ) {
         return matches!(record.standing, S::Accepted { .. });
     }
-    // Writes that a crash cut short are completed before anything else happens.
+    // Writes interrupted by a crash are completed before anything else happens.
     if matches!(record.standing, S::Beginning { .. } | S::Accepted { .. } | S::RollingBack) {
         return false;
     }
@@ -255,7 +256,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
         F::GatesFailed { run, .. } | F::Undecided { run, .. } | F::Accepted { run, .. } => {
             match standing {
                 S::Working => run.is_some() && may_be_judged(record),
-                // Only a person settles these, and only they do so without a run.
+                // Only a person settles these, and a person's fact has no run.
                 S::Undecided { .. } => run.is_none(),
                 S::NoChangeReviewed { .. } => run.is_none() && matches!(fact, F::Accepted { .. }),
                 _ => false,
@@ -270,7 +271,7 @@ fn is_legal(record: Option<&LoopRecord>, fact: &LoopFact, bounds: LoopBounds) ->
     }
 }
 
-/// Whether work can be judged at all: a task that has a plan only in BUILD.
+/// Whether work can be judged at all: a task with a plan only in BUILD.
 fn may_be_judged(record: &LoopRecord) -> bool {
     record.phase == LoopPhase::Build || record.validated.is_none()
 }
@@ -316,12 +317,12 @@ fn with_feedback(old: &LoopRecord, feedback: String) -> LoopRecord {
     LoopRecord { feedback: Some(feedback), ..old.clone() }
 }
 
-/// Goes on with what a person said.
+/// Continues with the person's message.
 fn heard(old: &LoopRecord, said: String) -> LoopRecord {
     LoopRecord { said: Some(said), standing: LoopStanding::Working, ..old.clone() }
 }
 
-/// Counts the iteration of a run. A person's decision has none.
+/// Counts the iteration of a run. A person's decision is not an iteration.
 fn concluded(old: &LoopRecord, run: Option<&RunId>, new: LoopRecord) -> LoopRecord {
     let Some(run) = run else { return new };
     let iterations = old.iterations.saturating_add(1);
@@ -352,7 +353,7 @@ fn plan_checked(old: &LoopRecord, documents: &[PlanMark], verdict: &PlanVerdict)
             ..with_feedback(old, words::plan_validated(&plan.file, report))
         },
         (LoopPhase::Build, PlanVerdict::Valid { plan, .. }) => {
-            // What gates said before still has to be done.
+            // Keep the earlier gate feedback, which still has to be addressed.
             let said = old.feedback.iter().map(|feedback| format!("{}\n\n", feedback.trim_end()));
             let feedback = said.collect::<String>() + &words::plan_changed(&plan.file);
             LoopRecord { validated: Some(plan.clone()), ..with_feedback(old, feedback) }
@@ -360,7 +361,7 @@ fn plan_checked(old: &LoopRecord, documents: &[PlanMark], verdict: &PlanVerdict)
     }
 }
 
-/// Notes plan documents as this task's.
+/// Records plan documents as belonging to this task.
 fn bind(old: &LoopRecord, documents: &[PlanMark]) -> LoopRecord {
     let mut bound = old.bound.clone();
     bound.extend(documents.iter().cloned());

@@ -1,9 +1,9 @@
-//! What the end of a run says: going on, complete, waiting for a person, or commands that were written instead of run.
+//! The signal at the end of a run: continue, complete, waiting for a person, or commands written instead of run.
 
 use super::words::bounded;
 use crate::contract::plain;
 
-/// What is known of a run that ended as it should.
+/// The data of a run that ended properly.
 #[derive(Clone, Copy, Debug)]
 pub struct RunEnding<'a> {
     /// `status.txt` as the run left it.
@@ -11,11 +11,11 @@ pub struct RunEnding<'a> {
     /// `question.md`, if the run left one.
     pub question: Option<&'a str>,
     pub final_message: &'a str,
-    /// How many tools the run called; `None` where its adapter does not report them.
+    /// How many tools the run called; `None` if its adapter does not report them.
     pub tool_calls: Option<u64>,
 }
 
-/// What a run signals by its end.
+/// The signal given by the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopSignal {
     GoOn,
@@ -27,10 +27,10 @@ pub enum LoopSignal {
     CommandsAsText,
 }
 
-/// Reads the signal of a run.
+/// Returns the signal of a run.
 ///
-/// A status that was written decides. Without one, a run that called no tool and said something claims to be complete;
-/// an empty reply claims nothing.
+/// A written status decides. Without one, a run that called no tool and said something claims completion; an empty
+/// reply claims nothing.
 pub fn signal(ending: RunEnding<'_>) -> LoopSignal {
     let RunEnding { status, question, final_message, tool_calls } = ending;
     match word_of(status).as_str() {
@@ -47,7 +47,7 @@ pub fn signal(ending: RunEnding<'_>) -> LoopSignal {
     }
 }
 
-/// Returns the word that a status says: its first line, without Markdown, a label or a full stop.
+/// Returns the keyword of a status: its first line, without Markdown, a label or a full stop.
 fn word_of(status: &str) -> String {
     let line = status.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_default();
     let line = line.to_ascii_lowercase();
@@ -55,7 +55,7 @@ fn word_of(status: &str) -> String {
     plain(word).trim_end_matches(['.', '!']).to_owned()
 }
 
-/// Whether a message holds commands that were meant to be run: a tool call as JSON, a heredoc, a redirection into
+/// Whether a message contains commands that were meant to be run: a tool call as JSON, a heredoc, a redirection into
 /// `src/`, or three commands in one shell fence.
 fn shows_commands(message: &str) -> bool {
     let compact: String = message.chars().filter(|c| !c.is_whitespace()).collect();
@@ -80,7 +80,7 @@ fn redirects_into_source(line: &str) -> bool {
     target.is_some_and(|(_, target)| target.trim_start().starts_with("src/"))
 }
 
-/// Counts the lines of the fullest fence that is marked as a shell's; comments and blank lines do not count.
+/// Counts the lines of the longest shell fence, without comments and blank lines.
 fn most_fenced_commands(message: &str) -> usize {
     let (mut most, mut open) = (0, None);
     for line in message.lines().map(str::trim) {
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ask(Some("Which colour?\n"), "I ask."), "Which colour?");
         assert_eq!(ask(Some(" \n"), "Which colour?"), "Which colour?");
         assert_eq!(ask(None, ""), "The agent waits for you.");
-        // Nobody reads a megabyte, and with the answer it goes into the next prompt.
+        // The question is truncated: it is shown to a person, and goes into the next prompt with the answer.
         let long: &'static str = Box::leak("é".repeat(1 << 19).into_boxed_str());
         for asked in [ask(Some(long), ""), ask(None, long)] {
             assert!(asked.len() < 17 << 10 && asked.ends_with("(cut here; it has 1048576 bytes)"));

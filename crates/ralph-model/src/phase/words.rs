@@ -1,11 +1,11 @@
-//! What the loop's machine writes into `feedback.md`, and how a prompt insists on it.
+//! The texts that the loop's machine writes into `feedback.md`, and their escalation in prompts.
 
 use super::decide::Swallowed;
 
-/// How much of what an agent says goes to a person, and back into a prompt.
+/// How much of an agent's text is shown to a person and repeated in a prompt.
 const LONGEST: usize = 16 << 10;
 
-/// Returns the words of an agent, cut where they are too long to be read or paid for again.
+/// Returns an agent's text, truncated to a length worth reading and paying for again.
 pub(super) fn bounded(said: &str) -> String {
     let said = said.trim();
     if said.len() <= LONGEST {
@@ -18,7 +18,7 @@ pub(super) fn bounded(said: &str) -> String {
     )
 }
 
-/// Returns what the prompt says about gate failures in a row: the more there are, the louder.
+/// Returns the prompt's text about consecutive gate failures: more urgent the more there are.
 pub fn escalation(failures: u32, most: u32) -> Option<String> {
     match failures {
         0 => None,

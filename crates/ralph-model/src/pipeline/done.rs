@@ -1,4 +1,4 @@
-//! `done/<rel>.md`: its presence is what makes a spec done, its text is for people.
+//! `done/<rel>.md`: its existence makes a spec done, its text is for people.
 
 use std::fmt::Write;
 
@@ -8,16 +8,16 @@ use super::records::SpecIdentity;
 use crate::id::CommitId;
 use crate::proof::LandedLevel;
 
-/// How many lines of the verifier's last message the marker keeps.
+/// How many lines of the verifier's final message the marker keeps.
 pub(crate) const DONE_TAIL: usize = 200;
 
 const SPEC_DIGEST: &str = "Spec sha256: ";
 const COMMIT: &str = "Candidate commit: ";
 const VERIFY_RUN: &str = "Verify run logs: ";
-/// Stands for what there is none of.
+/// Placeholder for an absent value.
 const NONE: &str = "n/a";
 
-/// What a done marker tells.
+/// The content of a done marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoneMarker {
     pub commit: Option<CommitId>,
@@ -27,12 +27,12 @@ pub struct DoneMarker {
     pub level: LandedLevel,
     /// Tells later whether the spec was changed since.
     pub spec_digest: String,
-    /// What the verifier said, or who decided without one.
+    /// The verifier's message, or who decided without one.
     pub said: String,
 }
 
 impl DoneMarker {
-    /// Writes the marker of a spec.
+    /// Renders the marker of a spec.
     pub fn render(&self, spec: &SpecIdentity) -> String {
         let or_none = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
         let mut text = String::from("DONE\n");
@@ -57,7 +57,7 @@ impl DoneMarker {
     }
 }
 
-/// What Ralph reads back from a marker; people may write markers of their own, which have none of it.
+/// The fields that Ralph reads back from a marker; markers written by people have none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DoneView {
     pub commit: Option<CommitId>,

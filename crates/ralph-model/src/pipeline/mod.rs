@@ -1,8 +1,8 @@
-//! The pipeline's machine: from the markers on disk to the state of a spec, and from there to the one next step.
+//! The pipeline's state machine: from the markers on disk to the state of a spec, and from there to the next step.
 //!
-//! There is no state beside the markers. What happened ([`Fact`]) becomes an ordered list of writes
-//! ([`settle::settle`]), and the state after them is again read from the markers, so that resuming is reading. Every
-//! prefix of such a list is a state too: [`settle::heal`] says what a crash left to be done.
+//! There is no state besides the markers. An event ([`Fact`]) becomes an ordered list of writes ([`settle::settle`]),
+//! and the state after them is again derived from the markers, so resuming means reading. Every prefix of such a list
+//! is a valid state too: [`settle::heal`] returns the writes that a crash prevented.
 
 pub mod done;
 pub mod records;
@@ -18,13 +18,13 @@ use records::{CandidateRecord, CandidateStatus, PlanRecord, PlanStatus, SpecIden
 
 pub use settle::{Candidate, Fact, IllegalFact, Write, heal, settle};
 
-/// How many attempts a spec has, unless it is said otherwise.
+/// The default number of attempts per spec.
 pub const DEFAULT_ATTEMPTS: u32 = 10;
 
 /// The reason for invalidating a plan whose file was removed.
 pub(crate) const PLAN_MISSING: &str = "plan file missing";
 
-/// What a run of the pipeline does.
+/// The phases of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -47,33 +47,33 @@ impl fmt::Display for Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Markers {
     pub spec: SpecIdentity,
-    /// The done marker, with what could be read from it.
+    /// The done marker, with the fields that could be parsed.
     pub done: Option<DoneView>,
     pub plan: Option<PlanRecord>,
-    /// The [`text_mark`] of the plan in `plans/<rel>.md`, if there is one that is not blank.
+    /// The [`text_mark`] of the plan in `plans/<rel>.md`, if it exists and is not blank.
     pub plan_text: Option<String>,
     /// The numbers of the archived plans.
     pub archived: Vec<u32>,
     pub candidate: Option<CandidateRecord>,
 }
 
-/// Where a spec stands.
+/// The state of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecState {
     Done,
-    /// A planner has to make the plan of this number.
+    /// A planner has to write the plan of this number.
     Unplanned {
         number: u32,
         replan: Option<Replan>,
     },
-    /// A person wrote the plan; it is taken as it is.
+    /// A person wrote the plan; it is adopted unchanged.
     HandWritten {
         number: u32,
     },
     Planned {
         feedback: Option<String>,
     },
-    /// Something waits for its verification: a commit, or the claim that none is needed.
+    /// A commit, or the claim that none is needed, awaits verification.
     Candidate {
         commit: CommitId,
         no_change: Option<String>,
@@ -83,16 +83,16 @@ pub enum SpecState {
     },
 }
 
-/// Why a plan is made again.
+/// Why a new plan is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replan {
     pub reason: String,
-    /// The number under which the plan that failed is archived, if its text is still there.
+    /// The archive number of the failed plan, if its text still exists.
     pub archive: u32,
 }
 
 impl SpecState {
-    /// Reads the state from the markers.
+    /// Derives the state from the markers.
     pub fn of(markers: &Markers) -> SpecState {
         if markers.done.is_some() {
             return SpecState::Done;
@@ -106,13 +106,13 @@ impl SpecState {
             };
         };
         match plan.status {
-            // No planner wrote this text: a person did, while a planner was at work or after it failed.
+            // No planner wrote this text: a person did, while a planner was working or after it failed.
             PlanStatus::Planning
                 if markers.plan_text.is_some() && markers.plan_text != plan.text_mark =>
             {
                 SpecState::HandWritten { number: plan.attempt }
             }
-            // Whatever text is there, it was not declared finished.
+            // Any existing text was not declared finished.
             PlanStatus::Planning => SpecState::Unplanned {
                 number: plan.attempt,
                 replan: plan
@@ -120,7 +120,7 @@ impl SpecState {
                     .clone()
                     .map(|reason| Replan { reason, archive: plan.attempt.saturating_sub(1) }),
             },
-            // Its own text is in the archive, so this is another, and no planner wrote it.
+            // Its own text is archived, so this is a different one that no planner wrote.
             PlanStatus::Invalidated
                 if markers.plan_text.is_some() && markers.archived.contains(&plan.attempt) =>
             {
@@ -136,7 +136,7 @@ impl SpecState {
 }
 
 impl SpecState {
-    /// Returns how messages name it.
+    /// Returns its name for messages.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             SpecState::Done => "done",
@@ -164,7 +164,7 @@ fn of_candidate(candidate: Option<&CandidateRecord>) -> SpecState {
         (CandidateStatus::Waiting, _) => SpecState::Waiting {
             question: record.question.clone().unwrap_or_else(|| "Is it done?".to_owned()),
         },
-        // Without a done marker it does not count: a person took the marker away.
+        // Without a done marker it does not count: a person removed the marker.
         (CandidateStatus::Verified, _) => SpecState::Planned { feedback: None },
         (CandidateStatus::Candidate | CandidateStatus::Rejected, _) => {
             SpecState::Planned { feedback: record.feedback.clone() }
@@ -172,7 +172,7 @@ fn of_candidate(candidate: Option<&CandidateRecord>) -> SpecState {
     }
 }
 
-/// The one thing to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is done.
@@ -203,7 +203,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
     AttemptsSpent,
-    /// The last attempts ended alike, so that the next one would too.
+    /// The last attempts all ended the same way, so the next one would too.
     Repetition {
         times: u32,
     },
@@ -213,12 +213,12 @@ pub enum GiveUp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptLimits {
     pub attempts: u32,
-    /// How often the same planning failure in a row, or the same claim, is one time too many.
+    /// How many repetitions of the same planning failure or claim are too many.
     pub repeats: u32,
 }
 
 impl AttemptLimits {
-    /// Returns why no further attempt is made after these tries, if that is so.
+    /// Returns why no further attempt may follow these tries, if so.
     pub(crate) fn reached(self, attempts_used: u32, tries: &[Try]) -> Option<GiveUp> {
         if attempts_used >= self.attempts {
             return Some(GiveUp::AttemptsSpent);
@@ -228,8 +228,8 @@ impl AttemptLimits {
     }
 }
 
-/// Counts the attempts that ended like the last one: planning that failed in the same way time after time, or the same
-/// commit claimed, also with others in between.
+/// Counts the attempts that ended like the last one: consecutive planning failures of the same kind, or claims of the
+/// same commit, even with others in between.
 fn repeats(tries: &[Try]) -> u32 {
     let Some(last) = tries.last() else { return 0 };
     let same_failure = |tried: &&Try| {
@@ -242,7 +242,7 @@ fn repeats(tries: &[Try]) -> u32 {
     count.try_into().unwrap_or(u32::MAX)
 }
 
-/// Returns what to do in the state of these markers.
+/// Returns the next step for these markers.
 pub fn next(markers: &Markers, limits: AttemptLimits) -> Action {
     let tries = markers.plan.as_ref().map(|plan| plan.tries.as_slice()).unwrap_or_default();
     let given_up = limits.reached(markers.attempts_used(), tries);
@@ -257,7 +257,7 @@ pub fn next(markers: &Markers, limits: AttemptLimits) -> Action {
     }
 }
 
-/// Tells one text of a plan from another: its length and a hash (FNV-1a), for telling a person's edit from our own text.
+/// A fingerprint of a plan's text: its length and a hash (FNV-1a). It distinguishes a person's edit from our own text.
 pub fn text_mark(text: &str) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in text.bytes() {
@@ -266,7 +266,7 @@ pub fn text_mark(text: &str) -> String {
     format!("{}-{hash:016x}", text.len())
 }
 
-/// Tells whether a person's answer says that it is done as it is. Anything else is what is to be done instead.
+/// Whether a person's answer accepts the work as it is. Any other answer says what to do instead.
 pub fn is_yes(answer: &str) -> bool {
     let answer = answer.trim().trim_end_matches(['.', '!']).to_lowercase();
     ["y", "yes", "ok", "okay", "done", "accept", "accepted"].contains(&answer.as_str())

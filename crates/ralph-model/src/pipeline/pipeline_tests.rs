@@ -43,7 +43,7 @@ fn run(nonce: u64) -> RunRef {
     RunRef { id: RunId::new(at(0), nonce), dir: format!("runs/area/0001-a/{nonce}") }
 }
 
-/// The disk: what the writes of a fact leave behind.
+/// The simulated disk: applies the writes of a fact.
 fn write(markers: &mut Markers, write: &Write) {
     match write {
         Write::Plan(record) => markers.plan = Some((**record).clone()),
@@ -169,7 +169,7 @@ fn fact(name: &str) -> Fact {
     facts().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// Every combination of markers that the rules name, and some that only a crash or a person leaves.
+/// Every combination of markers that the rules name, and some that only a crash or a person can produce.
 fn situations() -> Vec<(&'static str, Markers)> {
     let fresh = fresh_markers();
     let planning = after(fresh.clone(), &fact("planning began"));
@@ -290,7 +290,8 @@ fn after_all_attempts_only_a_person_can_help() {
     }
 }
 
-/// Cut after any write, healed, and told the fact again unless its run is settled, it ends where it would have ended.
+/// A spec interrupted after any write, healed, and given the fact again unless its run is settled, reaches the same end
+/// state.
 #[test]
 fn a_crash_between_two_writes_changes_nothing_in_the_end() {
     let told_where: &[(&str, &str)] = &[
@@ -405,7 +406,7 @@ fn sessions_are_gone_on_with_by_the_same_agent_and_never_by_a_verifier() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, a spec is somewhere, and the attempts never shrink but by a fresh budget.
+    /// For any sequence of facts a spec has a state, and the attempts never decrease except by renewing the budget.
     #[test]
     fn every_history_leads_to_a_state(choices in proptest::collection::vec(0_usize..15, 0..30)) {
         let facts = facts();

@@ -1,7 +1,7 @@
-//! The pipeline's files as they are on disk: plan metadata, candidate, sessions.
+//! The pipeline's file formats: plan metadata, candidate, sessions.
 //!
-//! All are JSON with two spaces of indentation and a final newline. Fields that this Ralph does not know are carried
-//! through every rewrite, so that an older Ralph does not lose what a newer one wrote; that is what `rest` is for.
+//! All are JSON with two spaces of indentation and a final newline. Unknown fields are preserved by every rewrite (in
+//! `rest`), so that an older Ralph does not lose what a newer one wrote.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::Phase;
 use crate::build::Work;
 use crate::id::CommitId;
 
-/// Where work on a spec began: a commit for each repository, by its directory in the workspace (`.` for the workspace).
+/// The base of a spec: a commit for each repository, by its directory in the workspace (`.` for the workspace).
 pub type Base = BTreeMap<String, CommitId>;
 
-/// Which spec a record is about.
+/// Identifies the spec of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecIdentity {
     /// Its path below `specs/`.
@@ -26,11 +26,11 @@ pub struct SpecIdentity {
     pub id: String,
 }
 
-/// How far a plan has come.
+/// The status of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
-    /// A planner is at work, or was when its harness died.
+    /// A planner is working, or was when its harness died.
     Planning,
     #[default]
     Active,
@@ -47,10 +47,10 @@ pub struct PlanRecord {
     pub created_at_utc: Timestamp,
     #[serde(default)]
     pub invalidated_at_utc: Option<Timestamp>,
-    /// Why the last plan was thrown away; kept while the next one is made.
+    /// Why the last plan was discarded; kept while the next one is written.
     #[serde(default)]
     pub invalidation_reason: Option<String>,
-    /// Which plan this is, counted from 1.
+    /// The number of this plan, from 1.
     #[serde(default = "first")]
     pub attempt: u32,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct PlanRecord {
     /// How many attempts were spent, by all phases together.
     #[serde(default)]
     pub attempts_used: u32,
-    /// What was tried, one entry for each attempt that was spent.
+    /// One entry for each attempt spent.
     #[serde(default)]
     pub tries: Vec<Try>,
     /// The [`super::text_mark`] of the text that the harness writes or wrote as this plan.
@@ -67,7 +67,7 @@ pub struct PlanRecord {
     /// The run whose result is in these files. Applying it again after a crash changes nothing.
     #[serde(default)]
     pub settled_run: Option<String>,
-    /// How often accepted work could not be put on the branch and went back.
+    /// How often accepted work could not land on the branch and was sent back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub landings_refused: u32,
     #[serde(flatten)]
@@ -83,11 +83,11 @@ const fn first() -> u32 {
     1
 }
 
-/// An attempt that was spent.
+/// A spent attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Try {
     pub phase: Phase,
-    /// What came of it, in one line.
+    /// Its outcome, in one line.
     pub outcome: String,
     #[serde(default)]
     pub run_dir: Option<String>,
@@ -97,11 +97,11 @@ pub struct Try {
     pub at_utc: Timestamp,
 }
 
-/// What a candidate is.
+/// The status of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateStatus {
-    /// It waits for its verification.
+    /// It awaits verification.
     Candidate,
     Verified,
     /// It was rejected; its feedback is for the next attempt.
@@ -115,7 +115,7 @@ pub enum CandidateStatus {
 pub struct CandidateRecord {
     pub spec_rel: String,
     pub spec_id: String,
-    /// Missing where an attempt was rejected that left no commit to speak of.
+    /// `None` if a rejected attempt left no commit.
     #[serde(default)]
     pub candidate_commit: Option<CommitId>,
     pub created_at_utc: Timestamp,
@@ -124,16 +124,16 @@ pub struct CandidateRecord {
     #[serde(default)]
     pub last_verify_run_dir: Option<String>,
     pub status: CandidateStatus,
-    /// The repository that has the commit, by its directory in the workspace.
+    /// The repository that contains the commit, by its directory in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// What was done for the spec in other repositories.
+    /// The work for the spec in other repositories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Work>,
     /// The refs that hold the commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
-    /// The agent says that nothing needs to change, for this reason.
+    /// The agent claims, for this reason, that nothing needs to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_change: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,7 @@ pub struct CandidateRecord {
     pub rest: BTreeMap<String, Value>,
 }
 
-/// `sessions/<rel>.json`: disposable, and not committed.
+/// `sessions/<rel>.json`: disposable and not committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
     pub spec_rel: String,
@@ -155,7 +155,7 @@ pub struct SessionRecord {
     pub impl_session_id: Option<String>,
     #[serde(default)]
     pub verify_session_id: Option<String>,
-    /// The agents whose sessions these are: one cannot go on with another's.
+    /// The agents that own these sessions: an agent cannot resume another's.
     #[serde(default)]
     pub plan_agent: Option<String>,
     #[serde(default)]
@@ -180,7 +180,7 @@ impl SessionRecord {
         }
     }
 
-    /// Returns the session that the next run of a phase may go on with. A verifier's never may.
+    /// Returns the session that the next run of a phase may resume. A verifier's is never resumed.
     pub fn resumable(&self, phase: Phase, agent: &str) -> Option<&str> {
         let (session, owner) = match phase {
             Phase::Plan => (&self.plan_session_id, &self.plan_agent),
@@ -190,7 +190,7 @@ impl SessionRecord {
         session.as_deref().filter(|_| owner.as_deref().is_none_or(|owner| owner == agent))
     }
 
-    /// Notes the session of a phase, or that there is none to go on with.
+    /// Records the session of a phase, or that there is none to resume.
     pub fn note(&mut self, phase: Phase, agent: &str, session: Option<&str>, at: Timestamp) {
         let session = session.map(str::to_owned);
         let agent = session.as_ref().map(|_| agent.to_owned());
@@ -203,7 +203,7 @@ impl SessionRecord {
     }
 }
 
-/// A file of the pipeline that cannot be read.
+/// A pipeline file that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct RecordError {
@@ -211,17 +211,17 @@ pub struct RecordError {
     pub reason: String,
 }
 
-/// Reads a record.
+/// Parses a record.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let text = error.to_string();
-        // The place is named once, at the start.
+        // Report the position only once, at the start.
         let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
         RecordError { line: error.line(), reason: reason.to_owned() }
     })
 }
 
-/// Writes a record.
+/// Renders a record.
 pub fn render<T: Serialize>(record: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(record).expect("records have string keys only");
     bytes.push(b'\n');

@@ -1,8 +1,8 @@
-//! From what happened to what is written, in an order that a crash cannot hurt.
+//! Turns events into writes, in crash-safe order.
 //!
-//! One write of each list decides, and the others follow from it: after the deciding write [`heal`] knows the rest;
-//! before it, the fact is applied again, because the run it came from is not settled yet. The last write notes the run as
-//! settled, and a fact of a settled run spends no second attempt.
+//! One write of each list is decisive, and the others follow from it: after the decisive write [`heal`] knows the rest;
+//! before it, the fact is applied again, because its run is not settled yet. The last write records the run as settled;
+//! a fact of a settled run does not spend a second attempt.
 
 use jiff::Timestamp;
 
@@ -27,7 +27,7 @@ pub enum Fact {
         scratchpad: Option<String>,
         run: RunId,
     },
-    /// A plan that a person wrote is taken.
+    /// A plan written by a person is adopted.
     PlanAdopted {
         number: u32,
         base: Base,
@@ -39,7 +39,7 @@ pub enum Fact {
         feedback: Option<Feedback>,
         run: Option<RunRef>,
     },
-    /// A verifier came to no conclusion, which says nothing of the candidate: it stays, at the cost of an attempt.
+    /// A verifier reached no conclusion, which says nothing about the candidate: it is kept, at the cost of an attempt.
     VerificationFailed {
         outcome: String,
         run: RunRef,
@@ -48,7 +48,7 @@ pub enum Fact {
         candidate: Candidate,
         run: RunRef,
     },
-    /// The agent says that nothing needs to change; `commit` is where it looked.
+    /// The agent claims that nothing needs to change; `commit` is where it looked.
     NoChangeClaimed {
         reason: String,
         commit: CommitId,
@@ -57,7 +57,7 @@ pub enum Fact {
     Verified {
         done: DoneMarker,
     },
-    /// Accepted work does not fit what the branch has become. It goes back at no cost, and begins at the new tips.
+    /// Accepted work does not fit the branch as it is now. It is sent back at no cost, and restarts at the new tips.
     LandingRefused {
         feedback: Feedback,
         base: Base,
@@ -71,7 +71,7 @@ pub enum Fact {
         question: String,
         run: Option<RunRef>,
     },
-    /// The person said something else than yes; it goes to the next attempt.
+    /// The person's answer was not yes; it is passed to the next attempt.
     PersonObjected {
         answer: String,
     },
@@ -80,47 +80,47 @@ pub enum Fact {
         number: u32,
         base: Base,
     },
-    /// The attempts are counted anew. A base is given where the old one is no longer part of the history.
+    /// The attempts are counted from zero again. A base is given if the old one is no longer part of the history.
     BudgetRenewed {
         base: Option<Base>,
     },
 }
 
-/// The run that a fact comes from.
+/// The run that caused a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRef {
     pub id: RunId,
-    /// Its directory, named from home.
+    /// Its directory, relative to home.
     pub dir: String,
 }
 
-/// What the next attempt is to know.
+/// The feedback for the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
     pub text: String,
-    /// The commit that it is about, where there was one.
+    /// The commit it is about, if any.
     pub commit: Option<CommitId>,
-    /// What was claimed, also where no such commit was found.
+    /// The claimed commit, even if it was not found.
     pub claimed: Option<CommitId>,
 }
 
-/// A commit that passed everything but its verification.
+/// A commit that passed everything except its verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub commit: CommitId,
     pub repository: String,
     pub refs: Vec<String>,
-    /// What was done in other repositories.
+    /// The work in other repositories.
     pub also: Vec<Work>,
 }
 
-/// One write. Each is whole or not there.
+/// One atomic write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     Plan(Box<PlanRecord>),
     PlanText(String),
     Scratchpad(String),
-    /// Moves the plan's text to the archive of this number.
+    /// Moves the plan's text to the archive under this number.
     ArchivePlan {
         number: u32,
     },
@@ -128,7 +128,7 @@ pub enum Write {
     RemoveCandidate,
     ForgetSessions,
     Done(String),
-    /// Moves the done marker to the archive of this number.
+    /// Moves the done marker to the archive under this number.
     ArchiveDone {
         number: u32,
     },
@@ -142,7 +142,7 @@ pub struct IllegalFact {
     pub fact: &'static str,
 }
 
-/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+/// Returns the writes of a fact, in order, or refuses a fact that is illegal in this state.
 pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Result<Vec<Write>, IllegalFact> {
     let state = SpecState::of(markers);
     if is_legal(&state, markers, fact) {
@@ -152,10 +152,10 @@ pub fn settle(markers: &Markers, fact: &Fact, at: Timestamp) -> Result<Vec<Write
     }
 }
 
-/// Tells which facts can happen in which state.
+/// Whether a fact can occur in a state.
 ///
-/// A run's fact is legal in the state that it leads to as well: if its writes were cut short, the run is not settled and
-/// the fact is established again. Marking a spec as done, forcing it and renewing its attempts are a person's word.
+/// A run's fact is also legal in the state it leads to: if its writes were interrupted, the run is not settled and the
+/// fact is established again. Marking a spec as done, forcing it and renewing its attempts are a person's decisions.
 fn is_legal(state: &SpecState, markers: &Markers, fact: &Fact) -> bool {
     use SpecState as S;
     match fact {
@@ -216,7 +216,7 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
         Fact::PlanWritten { text, scratchpad, run } => {
             let mut plan = drafts.plan();
             plan.text_mark = Some(text_mark(text));
-            // Before the text, so that a crash between the two cannot make it look like a person's.
+            // Before the text, so that after a crash between the two the text does not look like a person's.
             let announced = Write::Plan(Box::new(plan.clone()));
             plan.status = PlanStatus::Active;
             plan.invalidated_at_utc = None;
@@ -309,10 +309,10 @@ fn writes(markers: &Markers, fact: &Fact, at: Timestamp) -> Vec<Write> {
     }
 }
 
-/// What goes with a plan that does not hold. The candidate goes last: while it is there, the rest is still to be done.
+/// Removed along with an invalid plan. The candidate is removed last: while it exists, the rest still has to be done.
 const CLEARED: [Write; 2] = [Write::ForgetSessions, Write::RemoveCandidate];
 
-/// Returns what a crash between two writes left to be done.
+/// Returns the writes that a crash prevented.
 pub fn heal(markers: &Markers) -> Vec<Write> {
     let mut writes = Vec::new();
     if let Some(done) = &markers.done {
@@ -336,7 +336,7 @@ pub fn heal(markers: &Markers) -> Vec<Write> {
     writes
 }
 
-/// The record of a candidate that a done marker speaks for.
+/// The record of a candidate whose spec has a done marker.
 fn verified(record: &CandidateRecord, verify_run_dir: Option<&str>) -> CandidateRecord {
     let mut record = record.clone();
     record.status = CandidateStatus::Verified;
@@ -346,7 +346,7 @@ fn verified(record: &CandidateRecord, verify_run_dir: Option<&str>) -> Candidate
     record
 }
 
-/// Drafts the records that a fact writes.
+/// Builds the records that a fact writes.
 struct Drafts<'a> {
     markers: &'a Markers,
     at: Timestamp,
@@ -415,7 +415,7 @@ impl Drafts<'_> {
         ]
     }
 
-    /// The plan's record with one more attempt spent, unless this run's has been counted.
+    /// The plan's record with one more attempt spent, unless this run is already counted.
     fn spent(
         &self,
         phase: Phase,

@@ -1,4 +1,4 @@
-//! Adding tasks: one, or a batch whose tasks may name each other.
+//! Adding tasks: one, or a batch whose tasks may refer to each other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::remove::{Heirs, handed_over, inherited, refuse_cycles};
 use super::task_fields::{Priority, Status};
 use super::{Added, Change, Index, Plan, PlanContext, Record};
 
-/// What the file says about the ids that drafts name.
+/// The file's information about the ids that drafts refer to.
 struct Known<'p> {
     ids: HashSet<&'p str>,
     issues: HashSet<&'p str>,
@@ -21,21 +21,21 @@ struct Known<'p> {
 }
 
 impl Known<'_> {
-    /// Tells whether an id may be named: it is in the file, in this batch, or was in the file once.
+    /// Whether an id may be referred to: it is in the file, in this batch, or was once in the file.
     fn is_known(&self, id: &str, batch: &HashSet<&str>) -> bool {
         self.ids.contains(id) || batch.contains(id) || (self.ever)(id)
     }
 
-    /// Tells whether an id is that of an issue, also of one that is gone: nothing can wait for it or be a part of it.
+    /// Whether an id belongs to an issue, existing or removed: an issue cannot be a dependency or a parent.
     fn is_issue(&self, id: &str) -> bool {
         self.issues.contains(id) || (!self.ids.contains(id) && id.parse::<IssueId>().is_ok())
     }
 }
 
 impl Plan<'_> {
-    /// Adds the task or tasks that `text` describes, all of them or none.
+    /// Adds the task or tasks that `text` describes, all or none.
     ///
-    /// A task that supersedes a rejected one takes its place; the rejected one leaves the file.
+    /// A task that supersedes a rejected one replaces it; the rejected one is removed from the file.
     pub fn add(
         &mut self,
         text: &str,
@@ -87,7 +87,7 @@ impl Plan<'_> {
         Ok(self.finish(change))
     }
 
-    /// How deep each new task is: one deeper than its parent, which may be new as well.
+    /// Returns the depth of each new task: one more than its parent, which may be new as well.
     fn depths(&self, task_drafts: &[TaskDraft], ids: &[String]) -> Vec<Option<u32>> {
         let at: HashMap<&str, usize> =
             ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
@@ -116,14 +116,14 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// A task that an issue led to matters as much as the issue.
+    /// A task derived from an issue inherits its priority.
     fn inherited_priority(&self, wish: &TaskDraft) -> Option<Priority> {
         let id = wish.created_from.as_deref()?;
         self.issues().find(|issue| issue.id == id)?.priority
     }
 }
 
-/// Gives every task its own id or a new one.
+/// Gives every task its requested id or a new one.
 fn name_all(
     task_drafts: &[TaskDraft],
     known: &Known<'_>,
@@ -152,7 +152,7 @@ fn name_all(
     Ok(ids)
 }
 
-/// Checks that everything a new task names is or was there.
+/// Checks that everything a new task refers to exists or existed.
 fn check_relations(
     plan: &Plan<'_>,
     task_drafts: &[TaskDraft],

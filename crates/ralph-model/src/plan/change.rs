@@ -1,4 +1,4 @@
-//! What a change to the plan did: for the message of its commit, and for whoever asked.
+//! Describes a change to the plan: for its commit message and for the reply.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::shown::shown;
 /// How many characters of a name a commit message shows.
 const NAME: usize = 50;
 
-/// How many lines a commit message has at most after its first, and how many characters each of them.
+/// The maximum number of lines after the subject of a commit message, and of characters per line.
 const LINES: usize = 50;
 const LINE: usize = 100;
 
-/// How commit messages begin in which done tasks go without having been accepted; histories tell by it.
+/// Subjects of commits that remove done tasks without accepting them; histories recognise them by it.
 pub(crate) const DELETES: &str = "ralph: task delete";
 pub(crate) const CANCELS: &str = "ralph: cancel";
 pub(crate) const SETS_SPEC: &str = "ralph: set spec";
@@ -51,7 +51,7 @@ pub enum Change {
         task: Named,
         reason: String,
     },
-    /// `heirs` took the place of the task in the dependencies of `dependents`.
+    /// `heirs` replaced the task in the dependencies of `dependents`.
     TaskDeleted {
         task: Named,
         heirs: Vec<String>,
@@ -85,7 +85,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns the name that the journal has for it.
+    /// Returns its name in the journal.
     pub const fn name(&self) -> &'static str {
         match self {
             Change::Nothing => "nothing",
@@ -104,7 +104,7 @@ impl Change {
         }
     }
 
-    /// Returns the ids of the tasks or issues that it is about.
+    /// Returns the ids of the affected tasks or issues.
     pub fn ids(&self) -> Vec<&str> {
         match self {
             Change::TasksAdded { tasks, .. } => tasks.iter().map(|task| task.id.as_str()).collect(),
@@ -129,7 +129,7 @@ impl Change {
         *self == Change::Nothing
     }
 
-    /// The first line of the commit that makes this change; `None` where there is nothing to commit.
+    /// The subject of the commit for this change; `None` if there is nothing to commit.
     pub(crate) fn subject(&self) -> Option<String> {
         Some(match self {
             Change::Nothing => return None,
@@ -161,14 +161,14 @@ impl Change {
         })
     }
 
-    /// The message of the commit that makes this change; `None` where there is nothing to commit.
+    /// The message of the commit for this change; `None` if there is nothing to commit.
     ///
-    /// What the first line only counts, or does not tell, the others name.
+    /// The body names what the subject only counts or omits.
     pub fn message(&self) -> Option<String> {
         Some(with_body(self.subject()?, self.named()))
     }
 
-    /// Names everything, one a line, where there is more than one thing to name.
+    /// Names everything, one per line, if there is more than one thing to name.
     fn named(&self) -> Vec<String> {
         let all = self.to_string();
         let lines: Vec<String> = all.lines().map(str::to_owned).collect();
@@ -176,7 +176,7 @@ impl Change {
     }
 }
 
-/// Adds lines below the subject of a message, bounded in number.
+/// Adds lines below the subject of a message, up to a maximum.
 fn with_body(subject: String, lines: Vec<String>) -> String {
     let left_out = lines.len().saturating_sub(LINES);
     let lines = lines.into_iter().take(LINES).map(|line| line.chars().take(LINE).collect());
@@ -185,9 +185,10 @@ fn with_body(subject: String, lines: Vec<String>) -> String {
     if body.is_empty() { subject } else { format!("{subject}\n\n{}", body.join("\n")) }
 }
 
-/// The message of one commit that makes all these changes; `None` where there is nothing to commit.
+/// The message of one commit for all these changes; `None` if there is nothing to commit.
 ///
-/// A deletion or cancellation is a commit of its own: in history it could not be told from an acceptance otherwise.
+/// A deletion or cancellation must be a separate commit: otherwise the history could not distinguish it from an
+/// acceptance.
 pub fn commit_message(changes: &[Change]) -> Option<String> {
     let changes: Vec<&Change> = changes.iter().filter(|change| !change.is_nothing()).collect();
     if let [one] = changes.as_slice() {
@@ -287,7 +288,7 @@ fn one_line(text: &str) -> String {
     shown(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-/// Cuts a name to what fits into the first line of a commit.
+/// Truncates a name to fit into a commit subject.
 fn cut(name: &str) -> String {
     one_line(name).chars().take(NAME).collect::<String>().trim_end().to_owned()
 }

@@ -1,8 +1,7 @@
-//! `plan.jsonl` as a list of lines, each with the very bytes it came with.
+//! `plan.jsonl` as a list of lines, each with its original bytes.
 //!
-//! Rendering what was parsed gives the same bytes, whatever they were. An unchanged line is never written
-//! anew; one that is touched keeps its order of keys, its spacing, its end of line, and every member that is unknown
-//! here (`edit`).
+//! Parsing and rendering round-trips any bytes. An unchanged line is never rewritten; an edited one keeps its order of
+//! keys, its spacing, its line end, and every unknown member (`edit`).
 
 use std::borrow::Cow;
 
@@ -10,7 +9,7 @@ use super::edit::{self, MemberEdit, NewRecord};
 use super::flaw::{Problem, ProblemKind};
 use super::record::{Issue, Record, Task, TaskHead, Tombstone};
 
-/// One line with its end, and what it says.
+/// One line with its line end, and its parsed content.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     raw: Cow<'a, [u8]>,
@@ -23,29 +22,29 @@ impl<'a> Line<'a> {
     }
 
     pub(super) fn owned(raw: Vec<u8>) -> Line<'static> {
-        // What is written is short and rare, so it is decoded into values of its own.
+        // Written lines are short and rare, so decoding into owned values is cheap enough.
         let record = owned_record(&Record::of_line(without_end(&raw)));
         Line { raw: Cow::Owned(raw), record }
     }
 
-    /// Makes lines that stand together in the place where `record` would.
+    /// Makes several lines that are placed together where `record` would be.
     pub(super) fn block(text: String, record: Record<'a>) -> Line<'a> {
         Line { raw: Cow::Owned(text.into_bytes()), record }
     }
 
-    /// Returns the line with other content and the same end.
+    /// Returns the line with other content and the same line end.
     pub(super) fn with_content(&self, content: &str) -> Line<'static> {
         let mut raw = content.as_bytes().to_vec();
         raw.extend_from_slice(self.end());
         Line::owned(raw)
     }
 
-    /// Returns the line without its end.
+    /// Returns the line without its line end.
     pub(crate) fn content(&self) -> &[u8] {
         without_end(&self.raw)
     }
 
-    /// Returns the line with its end.
+    /// Returns the line with its line end.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.raw
     }
@@ -99,7 +98,7 @@ fn owned_record(record: &Record<'_>) -> Record<'static> {
     }
 }
 
-/// Where lines of a kind stand: each new one goes behind the last of its kind, or of one before it.
+/// The position of each kind of line: a new one goes after the last of its kind, or of a preceding kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Spec,
@@ -127,7 +126,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads any bytes; what is wrong with them [`Document::broken`] says.
+    /// Parses any bytes; [`Document::broken`] reports the errors.
     pub fn parse(bytes: &'a [u8]) -> Document<'a> {
         let mut lines = Vec::with_capacity(bytes.len() / 128 + 1);
         let mut from = 0;
@@ -153,7 +152,7 @@ impl<'a> Document<'a> {
         &self.lines
     }
 
-    /// Returns every line that cannot be read.
+    /// Returns every line that cannot be parsed.
     pub fn broken(&self) -> impl Iterator<Item = Problem> {
         self.lines.iter().zip(1..).filter_map(|(line, number)| match &line.record {
             Record::Broken(flaw) => {
@@ -170,7 +169,7 @@ impl<'a> Document<'a> {
         self.lines[at] = line.with_content(&edit::edited(text, changes));
     }
 
-    /// How lines end here.
+    /// The line end used here.
     fn line_end(&self) -> &'static [u8] {
         match self.lines.first() {
             Some(line) if line.end() == b"\r\n" => b"\r\n",
@@ -178,13 +177,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Puts new records of one kind behind the last of that kind.
+    /// Inserts new records of one kind after the last of that kind.
     pub(super) fn insert(&mut self, records: &[NewRecord]) {
         let lines = records.iter().map(|record| Line::owned(record.render().into_bytes()));
         self.insert_lines(lines.collect());
     }
 
-    /// Puts lines of one kind behind the last of that kind, or of a kind that comes before it.
+    /// Inserts lines of one kind after the last of that kind, or of a preceding kind.
     pub(super) fn insert_lines(&mut self, mut lines: Vec<Line<'a>>) {
         let Some(first) = lines.first() else { return };
         let at = match Place::of(&first.record) {
@@ -195,7 +194,7 @@ impl<'a> Document<'a> {
                 match self.lines.iter().rposition(before) {
                     Some(last) => last + 1,
                     None if place == Place::Spec => 0,
-                    // After the unknown records, and before what follows them.
+                    // After the unknown records, and before the next kind.
                     None => self
                         .lines
                         .iter()
@@ -214,7 +213,7 @@ impl<'a> Document<'a> {
         self.lines.splice(at..at, lines);
     }
 
-    /// Puts each of the lines behind the last of its kind.
+    /// Inserts each of the lines after the last of its kind.
     pub(super) fn insert_by_kind(&mut self, lines: Vec<Line<'a>>) {
         let mut groups: Vec<(Option<Place>, Vec<Line<'a>>)> = Vec::new();
         for line in lines {
@@ -229,7 +228,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Gives the last line its end, which an append would otherwise run into.
+    /// Terminates the last line, so that an append starts a new one.
     pub(super) fn end_last_line(&mut self) {
         let end = self.line_end();
         if let Some(last) = self.lines.last_mut()
@@ -239,7 +238,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Removes the lines for which `gone` says so.
+    /// Removes the lines for which `gone` returns true.
     pub(super) fn remove(&mut self, mut gone: impl FnMut(usize, &Line<'_>) -> bool) {
         let mut at = 0;
         self.lines.retain(|line| {

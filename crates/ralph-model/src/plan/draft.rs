@@ -1,7 +1,7 @@
-//! Reads what `task add` was given: a name, a JSON object, or a JSON array of objects.
+//! Parses the argument of `task add`: a name, a JSON object, or a JSON array of objects.
 //!
-//! What an agent sends is taken whole or refused: an unknown field may be a misspelt one, and dropping it would
-//! lose what was meant.
+//! An agent's input is accepted completely or refused: an unknown field may be misspelt, and dropping it would lose
+//! data.
 
 use serde_json::{Map, Value};
 
@@ -9,11 +9,11 @@ use super::error::{PlanError, WishError};
 use super::ids::TaskId;
 use super::task_fields::Priority;
 
-/// The fields that a new task may have.
+/// The allowed fields of a new task.
 const FIELDS: &[&str] =
     &["name", "notes", "accept", "deps", "priority", "parent", "created_from", "supersedes", "id"];
 
-/// A task that was asked for.
+/// A requested task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TaskDraft {
     pub(super) id: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct TaskDraft {
     pub(super) supersedes: Option<String>,
 }
 
-/// Reads all tasks that `text` asks for; `spec` is the current one.
+/// Parses all requested tasks in `text`; `spec` is the current one.
 pub(super) fn task_drafts(text: &str, spec: &str) -> Result<Vec<TaskDraft>, PlanError> {
     let text = text.trim();
     let refused = |at: usize| move |why| PlanError::Wish { at, why };
@@ -57,7 +57,7 @@ pub(super) fn task_drafts(text: &str, spec: &str) -> Result<Vec<TaskDraft>, Plan
 fn wish(object: Map<String, Value>, spec: &str) -> Result<TaskDraft, WishError> {
     let mut wish = TaskDraft::default();
     for (field, value) in object {
-        // Absent, said in another way.
+        // Null means absent.
         if value.is_null() {
             continue;
         }
@@ -79,7 +79,7 @@ fn wish(object: Map<String, Value>, spec: &str) -> Result<TaskDraft, WishError> 
                 let known = name.map(|name| Priority::of_name(&name).ok_or(unknown));
                 wish.priority = known.transpose()?;
             }
-            // What a whole record has, as long as it says what is true of a new task anyway.
+            // Fields of a complete record are allowed if their value is true of a new task anyway.
             "t" if value == "task" => {}
             "s" if value == "p" => {}
             "t" => return Err(WishError::WrongType { field, wanted: "`task`" }),
@@ -96,7 +96,7 @@ fn wish(object: Map<String, Value>, spec: &str) -> Result<TaskDraft, WishError> 
     if wish.name.is_empty() { Err(WishError::NoName) } else { Ok(wish) }
 }
 
-/// An empty text is none.
+/// An empty text counts as absent.
 fn text(field: &str, value: Value) -> Result<Option<String>, WishError> {
     match value {
         Value::String(text) => {

@@ -1,11 +1,11 @@
-//! Writes records: new ones in the plan's own style, changed ones in the style that their line has.
+//! Writes records: new ones in the plan's own style, changed ones in the style of their line.
 
 use std::borrow::Cow;
 
 use super::record::rank;
 use super::scan;
 
-/// A member to be set, or to be removed.
+/// A member to set or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MemberEdit {
     key: Cow<'static, str>,
@@ -14,9 +14,9 @@ pub(super) struct MemberEdit {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NewValue {
-    /// JSON that is written as it is.
+    /// Raw JSON.
     Json(String),
-    /// Strings, spaced as the line is spaced.
+    /// Strings, spaced like the rest of the line.
     Texts(Vec<String>),
 }
 
@@ -30,7 +30,7 @@ impl MemberEdit {
         MemberEdit { key: Cow::Borrowed(key), value: Some(NewValue::Json(number.to_string())) }
     }
 
-    /// Sets a list; an empty one is removed.
+    /// Sets a list, or removes it if empty.
     pub(super) fn texts(key: &'static str, texts: &[impl AsRef<str>]) -> MemberEdit {
         let texts: Vec<_> = texts.iter().map(|text| text.as_ref().to_owned()).collect();
         let value = (!texts.is_empty()).then_some(NewValue::Texts(texts));
@@ -45,7 +45,7 @@ impl MemberEdit {
         self.key == other.key
     }
 
-    /// Sets a member, of any name, to JSON as it stands elsewhere, or removes it.
+    /// Sets any member to raw JSON, or removes it.
     pub(super) fn raw(key: &str, json: Option<&str>) -> MemberEdit {
         MemberEdit {
             key: Cow::Owned(key.to_owned()),
@@ -104,16 +104,16 @@ impl Style<'_> {
     }
 }
 
-/// One member on its way into the new line.
+/// One member of the line being written.
 struct Chunk<'a> {
     rank: Option<usize>,
-    /// What stood between it and the one before it.
+    /// The separator between it and the previous member.
     comma: Option<&'a str>,
     key: Cow<'a, str>,
     text: Cow<'a, str>,
 }
 
-/// Returns the object with members set and removed; everything else is as it was, byte for byte.
+/// Returns the object with members set and removed; everything else is unchanged, byte for byte.
 pub(super) fn edited(line: &str, changes: &[MemberEdit]) -> String {
     let mut members = Vec::new();
     scan::members(line, |member| members.push(member)).expect("only objects are edited");

@@ -1,10 +1,10 @@
-//! Why a change to the plan is refused, in words that whoever asked can act on.
+//! Why a change to the plan is refused, in messages that the caller can act on.
 
 use super::flaw::{Problem, ProblemKind};
 use super::ids::InvalidTaskId;
 use super::task_fields::Status;
 
-/// A change that was refused; the plan is as it was.
+/// A refused change; the plan is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("the plan cannot be changed until this is fixed: {}", lines(problems))]
@@ -61,7 +61,7 @@ pub enum PlanError {
     Cycle { cycle: Vec<String> },
 }
 
-/// What is wrong with one task that was to be added.
+/// The problem with one task to add.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WishError {
     #[error("it is not a JSON object")]
@@ -94,7 +94,7 @@ pub enum WishError {
     DependsOnSuperseded { id: String },
 }
 
-/// Names the lines of each kind of problem, so that how to mend it is said once.
+/// Groups lines by kind of problem, so that each fix is described once.
 fn lines(problems: &[Problem]) -> String {
     const SHOWN: usize = 5;
     let mut kinds: Vec<(&ProblemKind, Vec<String>)> = Vec::new();

@@ -1,7 +1,7 @@
-//! What is wrong with a plan, where, and how it is mended.
+//! Problems of a plan, with their lines and fixes.
 //!
-//! A flaw makes a line unreadable, and then nothing is written until a person has mended it: whatever the line was
-//! meant to say would be lost. A [`Problem`] may also be about lines that can be read but do not fit each other.
+//! A flaw makes a line unparsable, and nothing is written until a person has fixed it: otherwise its content would be
+//! lost. A [`Problem`] may also concern valid lines that contradict each other.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// Says why a line could not be read as an object.
+    /// Returns why a line could not be parsed as an object.
     pub(super) fn of_no_object(line: &str) -> Flaw {
         if line.starts_with('\u{feff}') {
             return Flaw::ByteOrderMark;
@@ -41,19 +41,19 @@ impl Flaw {
                 Flaw::NotJson("it is nested too deep".to_owned())
             }
             Ok(_) => Flaw::NotAnObject,
-            // Of lines the plan has its own count.
+            // The plan has its own line numbers.
             Err(error) => Flaw::NotJson(error.to_string().replace(" line 1 column", " column")),
         }
     }
 
-    /// Tells whether git wrote the line to mark a conflict.
+    /// Whether the line is a conflict marker of git.
     pub(super) fn is_marker(line: &str) -> bool {
         ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|marker| {
             line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         })
     }
 
-    /// Says how to mend it.
+    /// Returns how to fix it.
     pub(crate) const fn mend(&self) -> &'static str {
         match self {
             Flaw::ConflictMarker => {
@@ -73,7 +73,7 @@ impl Flaw {
     }
 }
 
-/// Something wrong with a plan, with the line where it shows, counted from 1.
+/// A problem of a plan, with its one-based line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub line: usize,
@@ -108,7 +108,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// Says how to mend it.
+    /// Returns how to fix it.
     pub const fn mend(&self) -> &'static str {
         match self {
             ProblemKind::Broken(flaw) => flaw.mend(),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The file that the format was first described with.
+/// The file with which the format was first described.
 const SAMPLE: &str = r#"{"t": "spec", "spec": "coverage.md"}
 {"t": "task", "id": "t-1a2b", "spec": "coverage.md", "name": "Add parser unit tests", "notes": "Cover edge cases", "accept": "pytest tests/test_parser.py passes", "s": "p"}
 {"t": "task", "id": "t-3c4d", "spec": "coverage.md", "name": "Fix tokenizer edge case", "deps": ["t-1a2b"], "accept": "No panic on malformed input", "s": "p"}

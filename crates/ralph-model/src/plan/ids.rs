@@ -1,6 +1,6 @@
-//! Ids of tasks and issues: how they are made, and which ones a person or an agent may give.
+//! Ids of tasks and issues: how they are generated, and which ones a person or an agent may choose.
 //!
-//! A plan that is read may hold ids of any shape; these types are about ids that are written.
+//! A parsed plan may contain ids of any shape; these types cover ids that are written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,20 +12,20 @@ const LONGEST: usize = 10;
 /// How long a new id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdLength {
-    /// As short as those that are taken let it be.
+    /// As short as possible without colliding with known ids.
     Short,
-    /// Long enough not to collide with ids that are not known here.
+    /// Long enough not to collide with unknown ids.
     Long,
 }
 
 impl IdLength {
-    /// Returns how long ids are to be where all of the past is known, or not.
+    /// Returns the length of new ids, depending on whether the whole history is known.
     pub(super) fn given(past_is_whole: bool) -> IdLength {
         if past_is_whole { IdLength::Short } else { IdLength::Long }
     }
 }
 
-/// Makes the type of an id: a prefix and 4 to 10 lower-case letters and digits.
+/// Defines the type of an id: a prefix and 4 to 10 lower-case letters and digits.
 macro_rules! short_id {
     ($(#[$doc:meta])* $name:ident, $invalid:ident, $prefix:literal, $what:literal) => {
         $(#[$doc])*
@@ -33,7 +33,7 @@ macro_rules! short_id {
         pub struct $name(String);
 
         impl $name {
-            /// Makes an id that is not `taken`, from unpredictable numbers.
+            /// Generates an id that is not `taken`, from unpredictable numbers.
             pub(crate) fn generate(
                 random: &mut dyn FnMut() -> u64,
                 length: IdLength,
@@ -101,7 +101,7 @@ fn generate(
     for attempt in 0_u64.. {
         let length =
             usize::try_from(attempt / 8).map_or(LONGEST, |more| LONGEST.min(shortest + more));
-        // A source that repeats itself must not keep us here for ever.
+        // A source that repeats itself must not cause an endless loop.
         let mut left = random().wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut id = prefix.to_owned();
         for _ in 0..length {

@@ -9,7 +9,7 @@ use super::ids::{IdLength, IssueId};
 use super::task_fields::Priority;
 use super::{Change, Named, Plan, PlanContext, PlanError, Record};
 
-/// Reads what `issue add` was given: a text, or a JSON object with `desc`; any other JSON is a text as well.
+/// Parses the argument of `issue add`: a text, or a JSON object with `desc`; any other JSON is treated as text.
 fn wished(text: &str) -> Result<(String, Option<Priority>), PlanError> {
     let text = text.trim();
     let object = serde_json::from_str::<Map<String, Value>>(text).ok();
@@ -32,7 +32,7 @@ fn wished(text: &str) -> Result<(String, Option<Priority>), PlanError> {
 }
 
 impl Plan<'_> {
-    /// Notes an issue; where no spec is set it belongs to none, and is looked at with the next one.
+    /// Adds an issue; without a current spec it belongs to none, and is considered with the next one.
     pub fn add_issue(
         &mut self,
         description: &str,
@@ -64,7 +64,7 @@ impl Plan<'_> {
         self.issues_done(&[first])
     }
 
-    /// Removes issues by id; one that is not there stops all of it.
+    /// Removes issues by id; an unknown id aborts the whole change.
     pub(crate) fn issues_done(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
@@ -93,7 +93,7 @@ impl Plan<'_> {
         self.issues_done(&ids)
     }
 
-    /// Returns the ids that only issues have.
+    /// Returns the ids that belong to issues only.
     pub(super) fn issue_ids(&self) -> HashSet<&str> {
         let mut ids = HashSet::new();
         for line in &self.document.lines {
@@ -109,7 +109,7 @@ impl Plan<'_> {
         ids
     }
 
-    /// Returns every id that the file speaks of as its own.
+    /// Returns every id that the file defines.
     pub(super) fn ids(&self) -> HashSet<&str> {
         let lines = self.document.lines.iter();
         lines

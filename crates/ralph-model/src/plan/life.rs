@@ -1,4 +1,4 @@
-//! Changes in the life of a task: done, accepted, rejected, killed.
+//! State changes of a task: done, accepted, rejected, killed.
 
 use std::collections::HashSet;
 
@@ -6,21 +6,21 @@ use super::edit::{MemberEdit, NewRecord};
 use super::task_fields::{Kill, Status};
 use super::{Change, DoneAt, Index, Named, Plan, PlanError};
 
-/// What a tombstone says where no commit was noted.
+/// The tombstone's commit if none was recorded.
 const UNKNOWN_COMMIT: &str = "unknown";
 
-/// Takes back that the task was killed, under all its names.
+/// Clears the killed state, under all its names.
 const NOT_KILLED: [&str; 4] = ["kill", "kill_log", "decompose", "kill_reason"];
 
 impl Plan<'_> {
-    /// Marks the task that is next as done.
+    /// Marks the next task as done.
     pub(crate) fn done_next(&mut self, done_at: &DoneAt) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.next_to_do()?;
         Ok(self.mark_done(at, done_at))
     }
 
-    /// Marks a pending task as done; if it was killed, that is over.
+    /// Marks a pending task as done and clears its killed state.
     pub fn done(&mut self, id: &str, done_at: &DoneAt) -> Result<Change, PlanError> {
         self.writable()?;
         let at = Index::of(&self.document.lines).get(id)?;
@@ -42,7 +42,7 @@ impl Plan<'_> {
         self.finish(Change::TaskDone { task })
     }
 
-    /// Takes all done tasks of the current spec out of the plan.
+    /// Removes all done tasks of the current spec from the plan.
     pub(crate) fn accept_all(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let done: HashSet<usize> = self.with_status(Status::Done).collect();
@@ -52,7 +52,7 @@ impl Plan<'_> {
         Ok(self.take_out(&done))
     }
 
-    /// Takes done tasks out of the plan; a task that is not done stops all of it.
+    /// Removes done tasks from the plan; a task that is not done aborts the whole change.
     pub(crate) fn accept(&mut self, ids: &[String]) -> Result<Change, PlanError> {
         self.writable()?;
         let index = Index::of(&self.document.lines);
@@ -75,14 +75,14 @@ impl Plan<'_> {
         self.finish(Change::TasksAccepted { tasks })
     }
 
-    /// Rejects the first task that is done.
+    /// Rejects the first done task.
     pub(crate) fn reject_first(&mut self, reason: &str) -> Result<Change, PlanError> {
         self.writable()?;
         let at = self.first_done()?;
         self.mark_rejected(at, reason)
     }
 
-    /// Rejects a done task: a tombstone stays, and the task is pending again with the reason on it.
+    /// Rejects a done task: a tombstone stays, and the task is pending again with the reason.
     pub fn reject(&mut self, id: &str, reason: &str) -> Result<Change, PlanError> {
         self.writable()?;
         let at = Index::of(&self.document.lines).get(id)?;
@@ -118,7 +118,7 @@ impl Plan<'_> {
         Ok(self.finish(Change::TaskRejected { task, reason: reason.to_owned() }))
     }
 
-    /// Notes that a run at the task was killed; a claim that it is done does not count then.
+    /// Records that a run of the task was killed; this voids a claim that it is done.
     pub fn kill(&mut self, id: &str, kill: Kill, log: Option<&str>) -> Result<Change, PlanError> {
         self.writable()?;
         let at = Index::of(&self.document.lines).get(id)?;
@@ -131,7 +131,7 @@ impl Plan<'_> {
             .map_or_else(|| MemberEdit::none("kill_log"), |log| MemberEdit::text("kill_log", log));
         let mut changes =
             vec![MemberEdit::text("kill", kill.name()), log, MemberEdit::none("kill_reason")];
-        // A line that says done is read as pending once it is killed, and should say so too.
+        // A killed task is read as pending even if its line says done, so correct the line too.
         if self.task_at(at).done_at.is_some() || status == Status::Done {
             changes.extend([MemberEdit::text("s", "p"), MemberEdit::none("done_at")]);
         }
@@ -143,7 +143,7 @@ impl Plan<'_> {
         Ok(self.finish(Change::TaskKilled { task, kill }))
     }
 
-    /// Ends what every change has in common.
+    /// Common final step of every change.
     pub(super) fn finish(&mut self, change: Change) -> Change {
         self.document.end_last_line();
         change

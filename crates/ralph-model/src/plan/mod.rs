@@ -1,9 +1,9 @@
-//! The plan: tasks, issues and tombstones of the current spec, one JSON record a line in `plan.jsonl`.
+//! The plan: tasks, issues and tombstones of the current spec, one JSON record per line in `plan.jsonl`.
 //!
-//! [`Document`] is the file, [`Plan`] what it means: which stage the work is in, which task is next, and every change
-//! that can be asked for. A change either happens whole or not at all, touches only the lines it is about, and never
-//! happens while a line cannot be read. Only tasks of the current spec are built and verified; a line without a spec
-//! belongs to whichever is current. Locks, commits and who may ask for what are left to others.
+//! [`Document`] is the file, [`Plan`] its meaning: the stage of the work, the next task, and every possible change. A
+//! change is atomic, touches only its own lines, and is refused while any line cannot be parsed. Only tasks of the
+//! current spec are built and verified; a line without a spec belongs to the current one. Locks, commits and
+//! permissions are handled elsewhere.
 
 mod add;
 mod change;
@@ -43,13 +43,13 @@ pub use record::{Issue, Record, Task, TaskHead, Tombstone};
 pub use stage::{Next, Stage};
 pub use task_fields::{Kill, Priority, Status};
 
-/// The plan as it is now.
+/// The current plan.
 #[derive(Clone, Debug, Default)]
 pub struct Plan<'a> {
     document: Document<'a>,
 }
 
-/// The commit that holds the work of a task that is done.
+/// The commit that contains the work of a done task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DoneAt {
     Commit(CommitId),
@@ -57,25 +57,25 @@ pub enum DoneAt {
     Unborn,
 }
 
-/// What a change needs to know that the plan does not say.
+/// What a change needs to know in addition to the plan.
 pub struct PlanContext<'s> {
-    /// Tells whether an id was ever in the plan.
+    /// Whether an id was ever in the plan.
     pub known: &'s dyn Fn(&str) -> bool,
-    /// Tells whether that is said of all of the plan's past, and not of a part of it.
+    /// Whether `known` covers the whole history of the plan, and not only a part of it.
     pub past_is_whole: &'s dyn Fn() -> bool,
     /// Unpredictable numbers for new ids.
     pub random: &'s mut dyn FnMut() -> u64,
     pub done_at: DoneAt,
 }
 
-/// Whether unfinished tasks stand in the way of another spec, or go.
+/// Whether unfinished tasks block a change of the spec or are cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished {
     Refuse,
     Cancel,
 }
 
-/// Where the tasks of a plan stand, by id.
+/// The lines of a plan's tasks, by id.
 struct Index<'p> {
     tasks: HashMap<&'p str, (usize, Option<usize>)>,
 }
@@ -91,7 +91,7 @@ impl<'p> Index<'p> {
         Index { tasks }
     }
 
-    /// Returns the line of a task that stands there once.
+    /// Returns the line of a task whose id is unique.
     fn get(&self, id: &str) -> Result<usize, PlanError> {
         match self.tasks.get(id) {
             None => Err(PlanError::UnknownTask { id: id.to_owned() }),
@@ -104,7 +104,7 @@ impl<'p> Index<'p> {
 }
 
 impl<'a> Plan<'a> {
-    /// Reads the bytes of `plan.jsonl`; a missing file is an empty one.
+    /// Parses the bytes of `plan.jsonl`; a missing file counts as empty.
     pub fn parse(bytes: &'a [u8]) -> Plan<'a> {
         Plan { document: Document::parse(bytes) }
     }
@@ -126,7 +126,7 @@ impl<'a> Plan<'a> {
         specs.next().filter(|spec| !spec.is_empty())
     }
 
-    /// Tells whether a task is built and verified now.
+    /// Whether a task belongs to the current spec and is built and verified now.
     fn is_current(spec: Option<&str>, head: &TaskHead<'_>) -> bool {
         head.spec.is_empty() || Some(&*head.spec) == spec
     }
@@ -144,14 +144,14 @@ impl<'a> Plan<'a> {
         self.current().filter(move |(_, head)| head.status == status).map(|(at, _)| at)
     }
 
-    /// Refuses to write while there is a line that cannot be read.
+    /// Refuses to write while any line cannot be parsed.
     pub fn writable(&self) -> Result<(), PlanError> {
         let problems: Vec<_> = self.document.broken().collect();
         if problems.is_empty() { Ok(()) } else { Err(PlanError::Unreadable { problems }) }
     }
 
-    /// Refuses to have agents work while there is what no agent could do anything about: lines that cannot be read, ids
-    /// that are there twice, tasks that wait for each other. A run on such a plan ends in a change that is refused.
+    /// Refuses to let agents work on a plan with problems that no agent can fix: unparsable lines, duplicate ids,
+    /// dependency cycles. Any change by such a run would be refused.
     pub fn workable(&self) -> Result<(), PlanError> {
         self.writable()?;
         let problems = self.obstacles();
@@ -167,7 +167,7 @@ impl<'a> Plan<'a> {
         Named { id: task.id.into_owned(), name: task.name.into_owned() }
     }
 
-    /// Returns the ids of the tasks and issues that `request` is about, also where it names none.
+    /// Returns the ids of the tasks and issues that `request` affects, even if it names none.
     ///
     /// Permission checks use these.
     pub fn targets(&self, request: &MutationRequest) -> Result<Vec<String>, PlanError> {
@@ -197,7 +197,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Makes the change that `request` asks for; a question changes nothing.
+    /// Makes the requested change; a question changes nothing.
     pub fn apply(
         &mut self,
         request: &MutationRequest,

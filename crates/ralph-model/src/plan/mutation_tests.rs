@@ -2,7 +2,7 @@ use super::*;
 
 const EMPTY: &str = "{\"t\": \"spec\", \"spec\": \"s.md\"}\n";
 
-/// A plan with what a change needs round it.
+/// A plan with the context that a change needs.
 struct Desk {
     text: String,
     history: Vec<&'static str>,

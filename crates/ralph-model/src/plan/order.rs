@@ -1,16 +1,16 @@
-//! In which order pending tasks are taken, and which of them wait for each other.
+//! The order of pending tasks, and cycles among them.
 //!
-//! Order is by rounds: a round takes every task whose dependencies are done, gone from the file, or taken in an
-//! earlier round; within a round priority decides, then the file. Tasks that wait for each other, or for a task of
-//! another spec, come last by the same rule, so that a plan with a knot in it still goes on. Everything here takes
-//! time in proportion to tasks and dependencies.
+//! Order is by rounds: a round takes every task whose dependencies are done, removed from the file, or taken in an
+//! earlier round; within a round priority decides, then the file. Tasks in a cycle, or with a dependency in another
+//! spec, come last by the same rule, so that a plan with a cycle still progresses. Everything here takes time linear in
+//! tasks and dependencies.
 
 use std::collections::HashMap;
 
 use super::record::TaskHead;
 use super::task_fields::Priority;
 
-/// A task that order asks about, with the number of its line.
+/// A task to order, with the number of its line.
 pub(super) type Pending<'p, 'a> = (usize, &'p TaskHead<'a>);
 
 const fn class(priority: Option<Priority>) -> usize {
@@ -22,7 +22,7 @@ const fn class(priority: Option<Priority>) -> usize {
     }
 }
 
-/// Where the pending tasks of a plan stand, those of other specs too.
+/// The pending tasks of a plan by id, including those of other specs.
 struct Waiting<'p> {
     nodes: HashMap<&'p str, Node>,
 }
@@ -44,7 +44,7 @@ impl<'p> Waiting<'p> {
     }
 }
 
-/// Returns the lines of `tasks` in the order in which they are taken; `elsewhere` are pending tasks of other specs.
+/// Returns the lines of `tasks` in execution order; `elsewhere` are pending tasks of other specs.
 pub(super) fn order(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Vec<usize> {
     let waiting = Waiting::of(tasks, elsewhere);
     let mut unmet = vec![0_usize; tasks.len()];
@@ -84,7 +84,7 @@ pub(super) fn order(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Vec<usize>
     by_class(tasks, &round, rounds + 1)
 }
 
-/// Sorts by round, then priority, then line, by counting.
+/// Sorts by round, then priority, then line, with a counting sort.
 fn by_class(tasks: &[Pending<'_, '_>], round: &[usize], rounds: usize) -> Vec<usize> {
     let key = |node: usize| round[node] * 4 + class(tasks[node].1.priority);
     let mut next = vec![0_usize; rounds * 4 + 1];
@@ -102,14 +102,14 @@ fn by_class(tasks: &[Pending<'_, '_>], round: &[usize], rounds: usize) -> Vec<us
     sorted
 }
 
-/// Returns what `order` would return first, without ordering the rest.
+/// Returns the first result of `order` without ordering the rest.
 pub(super) fn first(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Option<usize> {
     let rank = |(line, head): &Pending<'_, '_>| (class(head.priority), *line);
     let best = tasks.iter().min_by_key(|task| rank(task))?;
     if best.1.deps.is_empty() {
         return Some(best.0);
     }
-    // One that waits for nothing can only be beaten by those before it, and only what these wait for matters.
+    // A task without dependencies can only be beaten by those before it, so only their dependencies matter.
     let free = tasks.iter().filter(|(_, head)| head.deps.is_empty()).min_by_key(|task| rank(task));
     let before = |task: &Pending<'_, '_>| {
         !task.1.deps.is_empty() && free.is_none_or(|free| rank(task) < rank(free))
@@ -127,7 +127,7 @@ pub(super) fn first(tasks: &[Pending<'_, '_>], elsewhere: &[&str]) -> Option<usi
     Some(first.unwrap_or(best).0)
 }
 
-/// Ids of which it is asked whether they are pending. A bit rules out most ids without a lookup.
+/// A set of ids to look up. A bit filter rules out most ids without a lookup.
 struct Asked<'p> {
     bits: Vec<u64>,
     pending: HashMap<&'p str, bool>,
@@ -174,9 +174,9 @@ pub(super) struct Edges<'p> {
     pub(super) deps: Vec<&'p str>,
 }
 
-/// Returns the cycles, each as the nodes that it leads through, smallest node first.
+/// Returns the cycles, each as its nodes in order, smallest node first.
 ///
-/// One cycle is named for each knot of tasks that all wait for each other.
+/// One cycle is returned per strongly connected component.
 pub(super) fn cycles(nodes: &[Edges<'_>]) -> Vec<Vec<usize>> {
     let ids: HashMap<&str, usize> =
         nodes.iter().enumerate().rev().map(|(node, edges)| (edges.id, node)).collect();
@@ -198,7 +198,7 @@ pub(super) fn cycles(nodes: &[Edges<'_>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Follows edges inside a knot until a node comes back, and returns the way from there.
+/// Follows edges inside a component until a node repeats, and returns the path from there.
 fn walk(start: usize, inside: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
     let mut way = vec![start];
     let mut at = HashMap::from([(start, 0)]);
@@ -216,7 +216,7 @@ fn walk(start: usize, inside: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
     }
 }
 
-/// Returns for each node a node that stands for its strongly connected component (Tarjan, without recursion).
+/// Returns for each node a representative of its strongly connected component (Tarjan, without recursion).
 fn knots(edges: &[Vec<usize>]) -> Vec<usize> {
     const UNSEEN: usize = usize::MAX;
     let count = edges.len();

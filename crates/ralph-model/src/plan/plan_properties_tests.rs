@@ -13,7 +13,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Something to ask of a plan; numbers choose among what is there.
+/// An operation on a plan; numbers select among the existing items.
 #[derive(Clone, Debug)]
 enum Ask {
     Add { deps: Vec<usize>, parent: Option<usize>, supersedes: Option<usize> },
@@ -51,7 +51,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
-/// Asks for it, of tasks by their place in the file.
+/// Performs it, selecting tasks by their position in the file.
 fn ask(plan: &mut Plan<'_>, what: &Ask, around: &mut PlanContext<'_>) -> Result<Change, PlanError> {
     let ids: Vec<String> = plan
         .document()
@@ -95,7 +95,7 @@ fn ask(plan: &mut Plan<'_>, what: &Ask, around: &mut PlanContext<'_>) -> Result<
     }
 }
 
-/// The ids of the lines that a change may have touched, taken away or brought.
+/// The ids of the lines that a change may touch, remove or add.
 fn about(change: &Change, before: &Plan<'_>) -> Option<HashSet<String>> {
     let dependents = |gone: &[String]| -> Vec<String> {
         let heads = before.document().lines().iter().filter_map(Line::head);
@@ -169,7 +169,7 @@ proptest! {
             let result = ask(&mut plan, &what, &mut around);
             let after = plan.render();
             let reread = Plan::parse(&after);
-            // What the change says of the records is what a reader of the file sees.
+            // The in-memory records after the change equal those parsed from the file.
             for (one, other) in plan.document().lines().iter().zip(reread.document().lines()) {
                 prop_assert_eq!(&one.record, &other.record);
             }

@@ -1,7 +1,7 @@
-//! Gives pending tasks a priority: what many wait for first, polish last.
+//! Assigns priorities to pending tasks: those with many dependents first, polish last.
 //!
-//! A priority that is there stays. The rules look at the name, at how many tasks wait for the task directly, and at
-//! the chains of tasks that lead to it and from it.
+//! An existing priority is kept. The rules use the name, the number of direct dependents, and the length of the
+//! dependency chains before and after the task.
 
 use std::collections::HashMap;
 
@@ -26,14 +26,14 @@ const SMALL: &[&str] =
 const LARGE: &[&str] =
     &["refactor", "redesign", "rewrite", "implement", "overhaul", "migrate", "architecture"];
 
-/// How a task hangs together with other pending ones.
+/// The dependency relations of a task with other pending ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
-    /// How many wait for it directly.
+    /// The number of direct dependents.
     blocks: usize,
-    /// The longest chain of tasks that wait for it.
+    /// The longest chain of dependents.
     after: usize,
-    /// The longest chain of tasks that it waits for.
+    /// The longest chain of dependencies.
     before: usize,
 }
 
@@ -54,7 +54,7 @@ impl Links {
     }
 }
 
-/// Tells whether a name has one of the words, also in the plural, but not as a part of another word.
+/// Whether a name contains one of the words, singular or plural, as a whole word.
 fn mentions(name: &str, words: &[&str]) -> bool {
     let name = name.to_lowercase();
     words.iter().any(|word| {
@@ -93,7 +93,7 @@ impl Plan<'_> {
         Ok(self.finish(Change::Prioritized { high, medium, low }))
     }
 
-    /// Returns how each of the tasks hangs together with the others; chains end where tasks wait for each other.
+    /// Returns the relations of each task; chains end at cycles.
     fn links(&self, pending: &[usize]) -> Vec<Links> {
         let heads: Vec<_> =
             pending.iter().filter_map(|at| self.document.lines[*at].head()).collect();

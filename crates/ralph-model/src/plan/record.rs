@@ -1,8 +1,8 @@
-//! What one line of the plan says.
+//! The content of one line of the plan.
 //!
-//! A line is decoded twice as deep as it is needed: [`Record`] has what order and stage ask of every line, and borrows
-//! it; [`Task`] has every field of the one task that is looked at. Both know the legacy spellings (`desc` for a task's
-//! name, `decompose`, `kill_reason`), and a reader of either never sees them.
+//! A line is decoded at two levels: [`Record`] borrows what order and stage need from every line; [`Task`] has every
+//! field of a single task. Both translate the legacy spellings (`desc` for a task's name, `decompose`, `kill_reason`),
+//! so readers never see them.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::flaw::Flaw;
 use super::scan::{self, Value};
 use super::task_fields::{Kill, Priority, Status};
 
-/// What one line of the plan says, as far as order and stage ask for it.
+/// The content of one line, as far as order and stage need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
     Task(TaskHead<'a>),
     Issue {
@@ -27,26 +27,26 @@ pub enum Record<'a> {
     Reject {
         id: Cow<'a, str>,
     },
-    /// A record of a type that this Ralph does not know, kept as it is.
+    /// A record of an unknown type, kept verbatim.
     Other,
     /// Not a record at all.
     Broken(Flaw),
 }
 
-/// What order and stage ask of a task.
+/// The fields of a task that order and stage need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskHead<'a> {
     pub id: Cow<'a, str>,
-    /// Empty where the line has none.
+    /// Empty if the line has none.
     pub spec: Cow<'a, str>,
     pub status: Status,
     pub priority: Option<Priority>,
-    /// Whether a run at it was killed and it waits to be decomposed.
+    /// Whether a run of it was killed and it must be decomposed.
     pub killed: bool,
     pub deps: Vec<Cow<'a, str>>,
 }
 
-/// Every field of a task that has a meaning here.
+/// Every known field of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
     pub id: Cow<'a, str>,
@@ -59,21 +59,21 @@ pub struct Task<'a> {
     pub done_at: Option<Cow<'a, str>>,
     pub priority: Option<Priority>,
     pub reject: Option<Cow<'a, str>>,
-    /// Whether it waits to be decomposed.
+    /// Whether it must be decomposed.
     pub killed: bool,
-    /// Whether its line says that it is done: one that was killed since counts as pending all the same.
+    /// Whether its line says done: a task killed since then counts as pending anyway.
     pub was_done: bool,
-    /// The reason as it is written today; an unknown one is passed on.
+    /// The reason in its current spelling; an unknown one is passed through.
     pub kill: Option<Cow<'a, str>>,
     pub kill_log: Option<Cow<'a, str>>,
     pub parent: Option<Cow<'a, str>>,
-    /// How many tasks it is a part of, one in the other; the ones above it may be gone from the file.
+    /// The number of its ancestors in the decomposition; these may be gone from the file.
     pub decompose_depth: Option<u32>,
     pub created_from: Option<Cow<'a, str>>,
     pub supersedes: Option<Cow<'a, str>>,
 }
 
-/// Every field of an issue that has a meaning here.
+/// Every known field of an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue<'a> {
     pub id: Cow<'a, str>,
@@ -90,7 +90,7 @@ pub struct Tombstone<'a> {
     pub reason: Cow<'a, str>,
 }
 
-/// Makes the table of known keys; the first ones are in the order in which new lines are written.
+/// Defines the table of known keys; the first ones are in the order in which new lines are written.
 macro_rules! keys {
     ($($key:ident = $name:literal),+ $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ macro_rules! keys {
     };
 }
 
-/// Compares a few bytes without a call.
+/// Compares a few bytes without a function call.
 #[inline]
 fn same(one: &[u8], known: &[u8]) -> bool {
     one.len() == known.len() && one.iter().zip(known).all(|(one, other)| one == other)
@@ -125,7 +125,7 @@ keys! {
     Reason = "reason", Decompose = "decompose", KillReason = "kill_reason",
 }
 
-/// The keys by the length of their names: every key of every line is looked up here.
+/// The keys by the length of their names, for fast lookup: every key of every line is looked up here.
 const BY_LENGTH: [&[Key]; 16] = [
     &[],
     &[Key::T, Key::S],
@@ -145,12 +145,12 @@ const BY_LENGTH: [&[Key]; 16] = [
     &[Key::DecomposeDepth],
 ];
 
-/// Returns where a key stands in a line that is written anew; `None` for one that is not known.
+/// Returns the position of a key in a newly written line; `None` if unknown.
 pub(super) fn rank(key: &str) -> Option<usize> {
     Key::of_name(key).map(|key| key as usize)
 }
 
-/// Every key that has a meaning here.
+/// Every known key.
 #[cfg(test)]
 pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
     Key::ALL.iter().map(|key| key.name())
@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// A value that is there and not null.
+    /// A value that is present and not null.
     fn value(&self, key: Key) -> Option<Value<'a>> {
         self.values[key as usize].filter(|value| !value.is_null())
     }
@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
         self.text(key)?.ok_or(Flaw::Missing { key: key.name() })
     }
 
-    /// Checks the type of members that will be decoded when they are asked for.
+    /// Checks the type of members that are decoded lazily.
     fn check_texts(&self, keys: &[Key]) -> Result<(), Flaw> {
         for &key in keys {
             if let Some(value) = self.value(key)
@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
         Ok(TaskHead {
             id,
             spec: self.text(Key::Spec)?.unwrap_or_default(),
-            // What was killed is not done, whatever the line says: else it would never be decomposed.
+            // A killed task is not done, whatever the line says: otherwise it would never be decomposed.
             status: match self.status()? {
                 Status::Done if killed => Status::Pending,
                 status => status,
@@ -269,7 +269,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A depth that is no number is not worth stopping for: it is counted anew from the parents.
+    /// An invalid depth is not worth an error: it is recomputed from the parents.
     fn depth(&self) -> Option<u32> {
         self.value(Key::DecomposeDepth)?.raw.parse().ok()
     }
@@ -300,7 +300,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Decodes one line without its end.
+    /// Decodes one line without its line end.
     pub fn of_line(line: &'a [u8]) -> Record<'a> {
         let Ok(text) = std::str::from_utf8(line) else { return Record::Broken(Flaw::NotUtf8) };
         if text.trim_ascii().is_empty() {
@@ -347,7 +347,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Returns the task that a line of earlier tools says was accepted.
+/// Returns the task that a line of earlier tools marks as accepted.
 pub(crate) fn accepted_by_line(line: &[u8]) -> Option<Cow<'_, str>> {
     let fields = Fields::of(std::str::from_utf8(line).ok()?).ok()?;
     (fields.needed(Key::T).ok()? == "accept").then_some(())?;

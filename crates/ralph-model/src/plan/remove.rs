@@ -1,4 +1,4 @@
-//! Tasks that go, and what becomes of those that waited for them.
+//! Removing tasks, and updating their dependents.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use super::order::{self, Edges};
 use super::task_fields::Status;
 use super::{Change, Document, Index, Named, Plan, PlanError, Record};
 
-/// Ids of tasks that go, each with the tasks that take its place in the dependencies of others.
+/// Ids of removed tasks, each with the tasks that replace it in others' dependencies.
 pub(super) type Heirs = HashMap<String, Vec<String>>;
 
-/// Returns the dependencies of a task after tasks have gone; `None` if they are the same.
+/// Returns the dependencies of a task after tasks were removed; `None` if unchanged.
 pub(super) fn inherited<D: AsRef<str>>(id: &str, deps: &[D], heirs: &Heirs) -> Option<Vec<String>> {
     if heirs.is_empty() || !deps.iter().any(|dependency| heirs.contains_key(dependency.as_ref())) {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn inherited<D: AsRef<str>>(id: &str, deps: &[D], heirs: &Heirs) -> O
     for dependency in deps {
         match heirs.get(dependency.as_ref()) {
             None => add(dependency.as_ref()),
-            // Tasks that replace the same task do not wait for each other.
+            // Tasks that replace the same task do not depend on each other.
             Some(heirs) if heirs.iter().any(|heir| heir == id) => {}
             Some(heirs) => heirs.iter().for_each(|heir| add(heir)),
         }
@@ -32,7 +32,7 @@ pub(super) fn inherited<D: AsRef<str>>(id: &str, deps: &[D], heirs: &Heirs) -> O
     Some(new)
 }
 
-/// Returns the lines whose dependencies change when tasks go, with the new ones.
+/// Returns the lines whose dependencies change when tasks are removed, with the new dependencies.
 pub(super) fn handed_over(document: &Document<'_>, heirs: &Heirs) -> HashMap<usize, Vec<String>> {
     let tasks = document.lines.iter().enumerate();
     tasks
@@ -43,9 +43,9 @@ pub(super) fn handed_over(document: &Document<'_>, heirs: &Heirs) -> HashMap<usi
         .collect()
 }
 
-/// Refuses what would make tasks wait for each other.
+/// Refuses a change that would create a dependency cycle.
 ///
-/// `changed` are lines with other dependencies than they have, `gone` ids that will not be there, `new` tasks that will.
+/// `changed` are lines with changed dependencies, `gone` ids that will be removed, `new` tasks that will be added.
 pub(super) fn refuse_cycles(
     document: &Document<'_>,
     changed: &HashMap<usize, Vec<String>>,
@@ -71,7 +71,7 @@ pub(super) fn refuse_cycles(
         });
     }
     nodes.extend(new.iter().map(|(id, deps)| edges(id, deps)));
-    // A cycle that was there before is for `validate` to report, not for this change to answer for.
+    // An existing cycle is reported by `validate`; this change is not responsible for it.
     let ours = order::cycles(&nodes)
         .into_iter()
         .find(|cycle| cycle.iter().any(|node| touched.contains(nodes[*node].id)));
@@ -81,13 +81,13 @@ pub(super) fn refuse_cycles(
     }
 }
 
-/// Returns the ids along a cycle, the first one once more at the end.
+/// Returns the ids along a cycle, with the first repeated at the end.
 pub(super) fn closed(nodes: &[Edges<'_>], cycle: &[usize]) -> Vec<String> {
     cycle.iter().chain(cycle.first()).map(|node| nodes[*node].id.to_owned()).collect()
 }
 
 impl Plan<'_> {
-    /// Removes a task; the subtasks it was decomposed into are then what its dependents wait for.
+    /// Removes a task; its dependents then depend on the subtasks it was decomposed into.
     pub fn delete(&mut self, id: &str) -> Result<Change, PlanError> {
         self.writable()?;
         let gone_at = Index::of(&self.document.lines).get(id)?;
@@ -101,7 +101,7 @@ impl Plan<'_> {
             .map(|task| task.id.into_owned())
             .collect();
         let gone = Heirs::from([(id.to_owned(), heirs.clone())]);
-        // Without subtasks there is nothing to wait for: a dependency that is not in the file counts as satisfied.
+        // Without subtasks no dependency remains: one that is not in the file counts as satisfied.
         let changed =
             if heirs.is_empty() { HashMap::new() } else { handed_over(&self.document, &gone) };
         refuse_cycles(&self.document, &changed, &gone, &[])?;
@@ -122,7 +122,7 @@ impl Plan<'_> {
         Ok(self.finish(Change::TaskDeleted { task, heirs, dependents }))
     }
 
-    /// Removes every task, of whichever spec, that is not accepted; for a plan that begins anew.
+    /// Removes every task of any spec that is not accepted, for a plan that starts over.
     pub fn cancel_unfinished(&mut self) -> Result<Change, PlanError> {
         self.writable()?;
         let tasks = self.remove_tasks(|_| true);
@@ -133,7 +133,7 @@ impl Plan<'_> {
         })
     }
 
-    /// Removes tasks of the specs that `gone` names and returns those that were unfinished.
+    /// Removes tasks of the specs that `gone` selects and returns the unfinished ones.
     pub(super) fn remove_tasks(&mut self, gone: impl Fn(&str) -> bool) -> Vec<Named> {
         let going = |line: &super::Line<'_>| line.head().is_some_and(|head| gone(&head.spec));
         let unfinished = self.document.lines.iter().enumerate();

@@ -1,24 +1,24 @@
-//! Finds the members of the JSON object that is a line, without building anything.
+//! Finds the members of a line's JSON object without allocating.
 //!
-//! A plan of many thousand lines is read for one answer, so a line is walked once and its values stay where they are.
-//! The scanner accepts what is JSON and nothing else (a property holds it to `serde_json`); it does not decode, and
-//! what an object inside an object means is not its business.
+//! A plan of many thousand lines is read for one answer, so a line is scanned once and its values are borrowed. The
+//! scanner accepts exactly valid JSON (a property test compares it with `serde_json`); it does not decode, and does not
+//! interpret nested objects.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How deep arrays and objects may be nested in a member: as deep as `serde_json` reads them.
+/// How deep arrays and objects may be nested in a member: the limit of `serde_json`.
 const DEEPEST: u8 = 126;
 
 /// The line is not one JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAnObject;
 
-/// One value as it stands in the line.
+/// One value in its raw form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value<'a> {
     pub(crate) raw: &'a str,
-    /// Whether it is a string with an escape in it.
+    /// Whether it is a string that contains an escape.
     pub(crate) escaped: bool,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
         self.raw.starts_with('"')
     }
 
-    /// Decodes a string; `None` if it is not one, or names no characters (half a surrogate pair).
+    /// Decodes a string; `None` if it is not one, or has an unpaired surrogate.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         if !self.is_string() {
             None
@@ -68,12 +68,12 @@ impl<'a> Value<'a> {
 pub(crate) struct Member<'a> {
     pub(crate) key: Cow<'a, str>,
     pub(crate) value: Value<'a>,
-    /// Where the key stands, quotes included.
+    /// The position of the key, including quotes.
     pub(crate) key_at: Range<usize>,
     pub(crate) value_at: Range<usize>,
 }
 
-/// Calls `each` with the members of the object that `line` is, in their order.
+/// Calls `each` with the members of the object in `line`, in order.
 pub(crate) fn members<'a>(
     line: &'a str,
     mut each: impl FnMut(Member<'a>),
@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
         Ok(Value { raw: &self.text[from..self.at], escaped })
     }
 
-    /// Passes over a string and tells whether it has an escape.
+    /// Skips a string and returns whether it contains an escape.
     fn skip_string(&mut self) -> Result<bool, NotAnObject> {
         self.expect(b'"')?;
         let mut escaped = false;
@@ -204,7 +204,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes over an array or, `keyed`, an object.
+    /// Skips an array or, `keyed`, an object.
     fn skip_many(&mut self, deeper: u8, close: u8, keyed: bool) -> Result<(), NotAnObject> {
         let deeper = deeper.checked_sub(1).ok_or(NotAnObject)?;
         self.at += 1;

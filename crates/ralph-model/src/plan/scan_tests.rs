@@ -9,7 +9,7 @@ fn found(line: &str) -> Result<Vec<Member<'_>>, NotAnObject> {
     members(line, |member| found.push(member)).map(|()| found)
 }
 
-/// What `serde_json` says of the line: an object, with its keys and the values as they stand there.
+/// The result of `serde_json`: an object with its keys and raw values.
 fn oracle(line: &str) -> Option<BTreeMap<String, String>> {
     let raw = BTreeMap::<String, &serde_json::value::RawValue>::deserialize(
         &mut serde_json::Deserializer::from_str(line),

@@ -1,14 +1,14 @@
-//! The current spec, and what becomes of the tasks of the one before.
+//! The current spec, and the fate of the previous spec's tasks.
 
 use super::edit::{MemberEdit, NewRecord};
 use super::task_fields::Status;
 use super::{Change, Plan, PlanError, Record, Task, Unfinished};
 
 impl Plan<'_> {
-    /// Sets the current spec; the same one changes nothing.
+    /// Sets the current spec; setting the same one changes nothing.
     ///
-    /// Tasks of another spec stand in the way until they are cancelled. Tasks of the new spec and all issues stay, and
-    /// tombstones go with the spec they were about.
+    /// Tasks of another spec block the change until they are cancelled. Tasks of the new spec and all issues stay;
+    /// tombstones are removed with their spec.
     pub fn set_spec(&mut self, spec: &str, unfinished: Unfinished) -> Result<Change, PlanError> {
         self.writable()?;
         if spec.trim().is_empty() || spec.contains(char::is_control) {
@@ -41,12 +41,12 @@ impl Plan<'_> {
         tasks
     }
 
-    /// Tells whether a spec can be the current one with everything that is there.
+    /// Whether a spec can become the current one without removing anything.
     pub fn can_keep_all_for(&self, spec: &str) -> bool {
         self.spec() == Some(spec) || self.unfinished_but(spec).is_empty()
     }
 
-    /// Returns the ids of the tasks that are pending or done, of any spec but this one.
+    /// Returns the ids of the pending and done tasks of all other specs.
     pub(crate) fn unfinished_but(&self, spec: &str) -> Vec<String> {
         let heads = self.document.lines.iter().filter_map(super::Line::head);
         heads

@@ -1,4 +1,4 @@
-//! Which stage the work is in, and what is to be done next.
+//! The stage of the work, and the next step.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What is to be done next, with what it is to be done to.
+/// The next step, with its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<'p> {
     Plan,
@@ -54,7 +54,7 @@ pub enum Next<'p> {
     Complete,
 }
 
-/// Parents that go round in a circle are no depth.
+/// Bounds the walk up the parents, which may form a cycle.
 const MOST_STEPS: usize = 100;
 
 impl Plan<'_> {
@@ -83,7 +83,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns the stage, unless it would be called complete though a line cannot be read: that may be a task.
+    /// Returns the stage; `None` instead of complete if a line cannot be parsed, because it may be a task.
     pub fn certain_stage(&self) -> Option<Stage> {
         let stage = self.stage();
         let is_certain = stage != Stage::Complete || self.document.broken().next().is_none();
@@ -107,10 +107,10 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns how many tasks a task is a part of, one in the other; zero for one that is not in the file.
+    /// Returns the number of a task's ancestors in the decomposition; zero for one that is not in the file.
     ///
-    /// Parents go when they are broken up, so a part says itself how deep it is. One that does not is counted by what
-    /// the file has left of its parents, of which the last, gone, counts as one more.
+    /// Parents are removed when they are decomposed, so a subtask records its own depth. If it does not, its remaining
+    /// ancestors in the file are counted, plus one for the last, removed one.
     pub fn depth(&self, id: &str) -> usize {
         let mut steps = 0;
         let mut here = self.task_view(id);
@@ -125,18 +125,18 @@ impl Plan<'_> {
         steps
     }
 
-    /// Returns the pending tasks of the current spec in the order in which they are taken.
+    /// Returns the pending tasks of the current spec in execution order.
     pub fn pending(&self) -> Vec<Task<'_>> {
         let (tasks, elsewhere) = self.waiting();
         order::order(&tasks, &elsewhere).into_iter().map(|at| self.task_at(at)).collect()
     }
 
-    /// Returns the done tasks of the current spec in the order of the file.
+    /// Returns the done tasks of the current spec in file order.
     pub fn done_tasks(&self) -> impl Iterator<Item = Task<'_>> {
         self.with_status(Status::Done).map(|at| self.task_at(at))
     }
 
-    /// Returns every issue in the order of the file.
+    /// Returns every issue in file order.
     pub fn issues(&self) -> impl Iterator<Item = Issue<'_>> {
         let lines = self.document.lines.iter();
         lines
@@ -173,7 +173,7 @@ impl Plan<'_> {
         order::first(&tasks, &elsewhere)
     }
 
-    /// Returns the line of the task that `done` without an id is about: the one that `next` names.
+    /// Returns the line of the task that `done` without an id refers to: the one that `next` returns.
     pub(super) fn next_to_do(&self) -> Result<usize, PlanError> {
         match self.stage() {
             Stage::Decompose => {

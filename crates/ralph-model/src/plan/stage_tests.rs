@@ -185,7 +185,7 @@ fn a_long_plan_is_ordered_and_searched_without_recursion_or_squares() {
     assert!(matches!(plan.prioritize(), Ok(Change::Prioritized { medium: 1, .. })));
 }
 
-/// Order as it was first written down: round by round.
+/// The original definition of the order, round by round.
 fn naive(tasks: &[(String, Option<Priority>, Vec<String>)]) -> Vec<String> {
     let key = |at: &usize| (tasks[*at].1.is_none(), tasks[*at].1, *at);
     let mut left: Vec<usize> = (0..tasks.len()).collect();

@@ -1,17 +1,17 @@
-//! The few words that a task's fields are made of.
+//! The enumerated values of a task's fields.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task is in its life.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Status {
     #[serde(rename = "p")]
     Pending,
     #[serde(rename = "d")]
     Done,
-    /// Written by others only: here an accepted task leaves the file.
+    /// Written only by other tools: here an accepted task is removed from the file.
     #[serde(rename = "a")]
     Accepted,
 }
@@ -26,7 +26,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// How much a task matters; one with none comes after all that have one.
+/// The priority of a task; one without a priority comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
@@ -49,7 +49,7 @@ impl Priority {
     }
 }
 
-/// Why a run at a task was killed.
+/// Why a run of a task was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kill {
@@ -65,7 +65,7 @@ impl Kill {
         }
     }
 
-    /// Reads the name, also those of predecessors.
+    /// Parses the name, including legacy ones.
     pub(crate) fn of_name(name: &str) -> Option<Kill> {
         match name {
             "timeout" => Some(Kill::Timeout),

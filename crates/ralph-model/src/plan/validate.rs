@@ -1,4 +1,4 @@
-//! Everything that is wrong with a plan, at once.
+//! Finds all problems of a plan at once.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use super::task_fields::Kill;
 use super::{Line, Plan};
 
 impl Plan<'_> {
-    /// Returns every problem, by line; `known` tells whether an id was ever in the plan.
+    /// Returns every problem, by line; `known` says whether an id was ever in the plan.
     pub fn problems(&self, known: &dyn Fn(&str) -> bool) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.document.broken().collect();
-        // The sides of a conflict have the same ids, and go with it.
+        // The sides of a conflict have the same ids, which is resolved with the conflict.
         let marker = ProblemKind::Broken(Flaw::ConflictMarker);
         if problems.iter().all(|problem| problem.kind != marker) {
             self.doubles(&mut problems);
@@ -25,7 +25,7 @@ impl Plan<'_> {
         problems
     }
 
-    /// Returns what keeps agents from working on a plan whose every line can be read, by line.
+    /// Returns what keeps agents from working on a plan whose every line is valid, by line.
     pub fn obstacles(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.doubles(&mut problems);
@@ -67,7 +67,7 @@ impl Plan<'_> {
         let broken =
             self.document.lines.iter().filter(|line| matches!(line.record, Record::Broken(_)));
         let broken: Vec<_> = broken.map(|line| String::from_utf8_lossy(line.content())).collect();
-        // What a line that cannot be read speaks of may well be there once it is mended.
+        // An id mentioned in an unparsable line may well exist once the line is fixed.
         let perhaps = |id: &str| broken.iter().any(|text| text.contains(id));
         let unknown = |id: &str| !here.contains(id) && !perhaps(id) && !known(id);
         for (line, number) in self.document.lines.iter().zip(1..) {
@@ -126,7 +126,7 @@ impl Plan<'_> {
     }
 }
 
-/// What is wrong with a task whatever else the plan says.
+/// Problems of a task that do not depend on the rest of the plan.
 fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
     let mut problems: Vec<_> = unknown_priority(line, &task.id).into_iter().collect();
     problems.extend(empty(line, &["id", "name"]));
@@ -142,7 +142,7 @@ fn own(line: &Line<'_>, task: &Task<'_>) -> Vec<ProblemKind> {
     problems
 }
 
-/// Names the members that are there and say nothing.
+/// Returns the members that are present but empty.
 fn empty<'a>(
     line: &'a Line<'_>,
     fields: &'a [&'static str],
@@ -158,7 +158,7 @@ fn unknown_priority(line: &Line<'_>, id: &str) -> Option<ProblemKind> {
     (!known).then(|| ProblemKind::UnknownPriority { id: id.to_owned(), found })
 }
 
-/// The text of a member as it stands in the line.
+/// The raw text of a member.
 fn member(line: &Line<'_>, key: &str) -> Option<String> {
     let text = std::str::from_utf8(line.content()).ok()?;
     let mut found = None;

@@ -1,6 +1,6 @@
 //! The plan as `ralph query` and `ralph task show` print it.
 //!
-//! Every field of a task that is there is shown, under the name that the file has for it; what is not there is left out.
+//! Every field of a task that is present is shown, under its name in the file; absent fields are omitted.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub struct StateView<'p> {
 /// `ralph query tasks`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TasksView<'p> {
-    /// In the order in which they are taken.
+    /// In execution order.
     pub pending: Vec<TaskView<'p>>,
     pub done: Vec<TaskView<'p>>,
 }
@@ -174,7 +174,7 @@ pub struct PrioritizedView {
 }
 
 impl PrioritizedView {
-    /// Returns what the change says about priorities; nothing was set by any other change.
+    /// Returns the priorities that the change set; none for any other change.
     pub fn of(change: &Change) -> PrioritizedView {
         match *change {
             Change::Prioritized { high, medium, low } => {
@@ -215,7 +215,7 @@ impl Plan<'_> {
         NextView(self.next())
     }
 
-    /// Returns one task, of whichever spec.
+    /// Returns one task of any spec.
     pub fn task_view(&self, id: &str) -> Option<TaskView<'_>> {
         let mut lines = self.document.lines.iter();
         let line = lines.find(|line| line.head().is_some_and(|head| head.id == id))?;

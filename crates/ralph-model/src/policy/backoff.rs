@@ -1,8 +1,8 @@
-//! How long to wait after real failures: twice as long each time, up to a longest wait.
+//! The wait after real failures: doubled each time, up to a maximum.
 
 use std::time::Duration;
 
-/// Returns the wait after so many failures in a row, `None` after none or where the longest wait is none at all.
+/// Returns the wait after consecutive failures; `None` after none or if the maximum is zero.
 ///
 /// There is no jitter: one home has one workflow at a time, so nothing else retries in step with it.
 pub fn backoff(failures_in_a_row: u32, longest: Duration) -> Option<Duration> {

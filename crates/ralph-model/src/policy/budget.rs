@@ -1,8 +1,8 @@
-//! Budgets: what a piece of work may use up, checked before each run.
+//! Budgets of a workflow, checked before each run.
 //!
-//! Trouble costs tokens, money, time and an iteration, but no attempt, and it is no failure of the work. A run that hit
-//! its usage limit is no iteration: the same run goes on later, unless it hits the limit at once again. Time spent waiting is not spent by runs and so is not
-//! in the sum.
+//! Trouble costs tokens, money, time and an iteration, but no attempt, and does not count as a failure of the work. A
+//! run that hit its usage limit is not an iteration: the same run continues later, unless it hits the limit again at
+//! once. Waiting time is not spent by runs and so is not counted.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::millis;
 use crate::usage::Usage;
 
-/// What may be used up. What is `None` has no limit.
+/// The limits. `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
     pub iterations: Option<u32>,
@@ -23,7 +23,7 @@ pub struct Budget {
     pub consecutive_failures: Option<u32>,
 }
 
-/// What was used up so far.
+/// The amounts used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     pub iterations: u32,
@@ -35,7 +35,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Counts what a run used up.
+    /// Adds the usage of a run.
     pub fn run(&mut self, usage: &Usage, cost_usd: Option<f64>, duration: Duration) {
         self.tokens = self.tokens.saturating_add(usage.total());
         self.cost_usd += cost_usd.unwrap_or(0.0);
@@ -72,19 +72,20 @@ pub enum BudgetExhausted {
     ConsecutiveFailures { limit: u32, spent: u32 },
 }
 
-/// Says whether another run may start. Where several limits are reached, the first in the order of the fields is named.
+/// Returns whether another run may start. If several limits are reached, the first in field order is reported.
 pub fn check(budget: &Budget, spent: &Spent) -> Result<(), BudgetExhausted> {
     uses(budget, spent).find(|(_, part)| *part >= 1.0).map_or(Ok(()), |(what, _)| Err(what))
 }
 
-/// Returns what is used up to four fifths or more, and not wholly. Failures in a row are not used up bit by bit.
+/// Returns the limits that are at least four fifths used, but not exhausted. Consecutive failures are excluded: they do
+/// not accumulate gradually.
 pub fn near(budget: &Budget, spent: &Spent) -> impl Iterator<Item = BudgetExhausted> {
     let near = uses(budget, spent).filter(|(_, part)| (0.8..1.0).contains(part));
     near.map(|(what, _)| what)
         .filter(|what| !matches!(what, BudgetExhausted::ConsecutiveFailures { .. }))
 }
 
-/// Returns every limit with what was spent of it, and which part of it that is.
+/// Returns every limit with the amount spent and its fraction.
 fn uses(budget: &Budget, spent: &Spent) -> impl Iterator<Item = (BudgetExhausted, f64)> {
     use BudgetExhausted as E;
     let Spent { iterations, attempts, tokens, cost_usd, wall, consecutive_failures } = *spent;
@@ -114,7 +115,7 @@ fn uses(budget: &Budget, spent: &Spent) -> impl Iterator<Item = (BudgetExhausted
     .flatten()
 }
 
-/// Returns which part of a limit is spent; of a limit of nothing, all.
+/// Returns the spent fraction of a limit; 1 for a limit of zero.
 fn part(limit: f64, spent: f64) -> f64 {
     if spent >= limit { 1.0 } else { spent / limit }
 }
@@ -124,7 +125,7 @@ fn precise(tokens: u64) -> f64 {
     tokens as f64
 }
 
-/// A number of things, with the plural where it belongs.
+/// A count with a noun, in the plural if needed.
 struct Count(u32, &'static str);
 
 impl fmt::Display for Count {
@@ -134,7 +135,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A duration as people write it, to the second where it has any.
+/// A human-readable duration, with seconds only if there are any.
 struct Time(Duration);
 
 impl fmt::Display for Time {

@@ -1,14 +1,14 @@
-//! When a run's context is too full to go on.
+//! Decides when a run's context is too full to continue.
 //!
-//! Agents that make room by themselves are left alone: their fill going up and down is their own affair. Judging is
-//! free of memory, so warning only once is up to whoever asks.
+//! Agents that compact by themselves are left alone. The judgement is stateless, so warning only once is up to the
+//! caller.
 
 use crate::run::ContextFill;
 
-/// From which fill on a run is warned about, and from which it is ended.
+/// The fill levels at which a run is warned about and terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextPolicy {
-    /// A limit in tokens that the person set; it counts instead of the window the agent reports.
+    /// A limit in tokens set by the person; it overrides the window that the agent reports.
     pub limit: Option<u64>,
     pub warn_pct: u8,
     pub kill_pct: u8,
@@ -20,7 +20,7 @@ impl Default for ContextPolicy {
     }
 }
 
-/// What follows from a context's fill.
+/// The consequence of a context's fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextVerdict {
     Fine,
@@ -29,7 +29,7 @@ pub enum ContextVerdict {
 }
 
 impl ContextPolicy {
-    /// Judges a fill. Where neither a limit nor a window is known there is nothing to judge by.
+    /// Judges a fill. Without a limit or a known window there is no basis for a judgement.
     pub fn judge(&self, fill: ContextFill, compacts: bool) -> ContextVerdict {
         let window = self.limit.or(fill.window).filter(|window| *window > 0);
         let Some(window) = window else { return ContextVerdict::Fine };

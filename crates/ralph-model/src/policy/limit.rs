@@ -1,7 +1,7 @@
-//! Usage limits: recognising one in text, and how long to wait for its end.
+//! Usage limits: detecting one in text, and how long to wait.
 //!
-//! Text is the last resort. It is asked only of runs that did not complete, or of which that is unknown,
-//! and only their last lines count: an agent may well be working on code that speaks of rate limits.
+//! Text is the last resort. It is used only for runs that did not complete, or whose completion is unknown, and only
+//! the last lines count: an agent may well be working on code about rate limits.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::UsageLimit;
 
-/// How many lines from the end of a run's output are looked at.
+/// How many lines at the end of a run's output are searched.
 pub const TAIL_LINES: usize = 200;
 
-/// How many lines that are not blank are looked at of a run that may well have completed.
+/// How many non-blank lines are searched for a run that may well have completed.
 pub(crate) const CLOSING_LINES: usize = 10;
 
-/// What providers and agents print on a limit, in lower case.
+/// Lower-case phrases that providers and agents print on a limit.
 const PHRASES: [&str; 17] = [
     "usage_limit_reached",
     "you've hit your usage limit",
@@ -37,11 +37,11 @@ const PHRASES: [&str; 17] = [
     "resource_exhausted",
 ];
 
-/// So often in a row a limit is waited for by an agent that gets nothing done in between: together longer than a window of
-/// five hours. A report about rate limits looks like one, and would be waited for without end.
+/// The maximum number of consecutive waits for an agent that makes no progress in between: together they exceed a
+/// window of five hours. A report about rate limits looks like a limit, and would otherwise be waited for endlessly.
 pub const MOST_LIMITS_IN_A_ROW: u32 = 10;
 
-/// Whose limit it is: an agent's, and of the command or login that it is used with, where that can be told.
+/// The owner of a limit: an agent, and its command or login if known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitHolder {
     pub agent: String,
@@ -50,7 +50,7 @@ pub struct LimitHolder {
 }
 
 impl LimitHolder {
-    /// Returns a text that no other holder has.
+    /// Returns a key that is unique to this holder.
     pub(crate) fn key(&self) -> String {
         match &self.account {
             None => self.agent.clone(),
@@ -59,10 +59,10 @@ impl LimitHolder {
     }
 }
 
-/// Unix times from here on are milliseconds; as seconds they would lie thousands of years ahead.
+/// Unix times from here on are in milliseconds; as seconds they would be thousands of years ahead.
 const FIRST_MILLISECOND_STAMP: i64 = 100_000_000_000;
 
-/// Looks for a usage limit in the last lines of a run that did not complete. `own` are phrases of the person's.
+/// Searches the last lines of a run that did not complete for a usage limit. `own` are the person's phrases.
 pub fn usage_limit_in_text(tail: &str, own: &[String], now: Timestamp) -> Option<UsageLimit> {
     let plain = |text: &str| text.to_lowercase().replace('\u{2019}', "'");
     let tail = plain(last_lines(tail, TAIL_LINES));
@@ -73,7 +73,7 @@ pub fn usage_limit_in_text(tail: &str, own: &[String], now: Timestamp) -> Option
     Some(UsageLimit { resets_at: reset_in_json(&tail, now) })
 }
 
-/// Looks for a usage limit in the very last lines of a run that may well have completed.
+/// Searches the very last lines of a run that may well have completed for a usage limit.
 pub(crate) fn usage_limit_at_the_end(
     tail: &str,
     own: &[String],
@@ -85,7 +85,7 @@ pub(crate) fn usage_limit_at_the_end(
     usage_limit_in_text(&lines.join("\n"), own, now)
 }
 
-/// Returns the reset time that stands under a JSON key, however the JSON is quoted inside other text.
+/// Returns the reset time under a JSON key, even if the JSON is quoted inside other text.
 pub fn reset_in_json(text: &str, now: Timestamp) -> Option<Timestamp> {
     last_number_of_key(text, "resets_in_seconds")
         .and_then(|seconds| now.checked_add(Duration::from_secs(seconds.unsigned_abs())).ok())
@@ -126,14 +126,14 @@ fn last_number_of_key(text: &str, key: &str) -> Option<i64> {
 pub struct LimitPolicy {
     /// Added to a known reset, because clocks differ.
     pub margin: Duration,
-    /// The first wait where the reset is not known; each further one is twice as long.
+    /// The first wait if the reset is unknown; each further one is twice as long.
     pub first_unknown: Duration,
-    /// The longest wait where the reset is not known.
+    /// The longest wait if the reset is unknown.
     pub cap: Duration,
-    /// A reset further ahead than this is not believed.
+    /// A reset further ahead than this is ignored.
     ///
-    /// Providers have limits by the week at most, so such a time was misread or made up. Waiting for it could mean
-    /// waiting for ever; asking again now and then costs nothing.
+    /// Providers have weekly limits at most, so such a time was misread or made up. Waiting for it could mean waiting
+    /// forever; asking again now and then costs nothing.
     pub horizon: Duration,
 }
 
@@ -152,18 +152,18 @@ impl Default for LimitPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWait {
     pub until: Timestamp,
-    /// Whether `until` comes from the provider, or is only a guess when to ask again.
+    /// Whether `until` comes from the provider rather than being a guess.
     pub known: bool,
 }
 
 impl LimitPolicy {
-    /// Returns until when to wait.
+    /// Returns the end of the wait.
     ///
     /// A reset is known if it lies ahead, however little, and within the horizon. One that is past tells nothing: the limit
     /// was hit in spite of it. [`LimitPolicy::no_shorter`] keeps resets that lie just ahead each time from being waited for
     /// at the same short pace for ever.
     ///
-    /// `unknown_in_a_row` counts the waits without a known reset since the agent last got through.
+    /// `unknown_in_a_row` counts the waits without a known reset since the agent's last success.
     pub fn wait_until(
         &self,
         limit: UsageLimit,
@@ -178,8 +178,8 @@ impl LimitPolicy {
         self.guess(unknown_in_a_row, now)
     }
 
-    /// Returns a wait that is not shorter than the growing ones, where the limit came back right after the last `in_a_row`
-    /// waits: resets that lie just ahead each time would be waited for at the same short pace for ever.
+    /// Makes a wait at least as long as the growing ones, if the limit recurred right after the last `in_a_row` waits:
+    /// resets that are always just ahead would otherwise be retried forever at the same short interval.
     #[must_use]
     pub fn no_shorter(&self, wait: LimitWait, in_a_row: u32, now: Timestamp) -> LimitWait {
         let Some(before) = in_a_row.checked_sub(1) else { return wait };
@@ -187,7 +187,7 @@ impl LimitPolicy {
         if guess.until > wait.until { guess } else { wait }
     }
 
-    /// Returns a wait with an unknown end: twice as long as the one before.
+    /// Returns a wait with an unknown end: twice as long as the previous one.
     fn guess(&self, before: u32, now: Timestamp) -> LimitWait {
         let factor = 1_u32.checked_shl(before).unwrap_or(u32::MAX);
         let wait = self.first_unknown.saturating_mul(factor).min(self.cap);

@@ -1,6 +1,6 @@
-//! The rules by which runs are repeated, delayed and stopped: pure functions of what happened.
+//! The rules for repeating, delaying and stopping runs: pure functions of past events.
 //!
-//! No rule here waits, reads a clock or remembers anything by itself; what came before is an argument.
+//! No rule here waits, reads a clock or keeps state; the history is an argument.
 
 pub mod backoff;
 pub mod budget;

@@ -1,14 +1,14 @@
-//! When trouble on one item stops it: three of one kind in a row.
+//! Decides when trouble stops an item: three of one kind in a row.
 //!
-//! Usage limits neither count nor break a streak, for they wait; nor does an interruption, from which nothing follows.
-//! A streak belongs to one item, and whoever works on the item keeps it.
+//! Usage limits neither count nor break a streak, because they only wait; nor does an interruption, which has no
+//! consequences. A streak belongs to one item; the caller keeps it.
 
 use crate::run::{RunOutcome, Trouble, TroubleKind};
 
-/// How many troubles of one kind in a row stop an item.
+/// The number of consecutive troubles of one kind that stops an item.
 pub(crate) const TROUBLES_THAT_STOP: u32 = 3;
 
-/// The troubles of one kind that an item had in a row.
+/// The consecutive troubles of one kind of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TroubleStreak {
     kind: Option<TroubleKind>,
@@ -16,7 +16,7 @@ pub struct TroubleStreak {
 }
 
 impl TroubleStreak {
-    /// Takes a run's outcome into account.
+    /// Applies a run's outcome.
     pub fn apply(&mut self, outcome: &RunOutcome) {
         match outcome {
             RunOutcome::Interrupted

@@ -1,8 +1,7 @@
-//! Lists of work that other loops keep, converted to a PRD.
+//! Converts task lists of other loops to a PRD.
 //!
-//! Extra keys are left out or moved to a story's notes, other names of the same thing are understood, and what is
-//! missing is filled in. Everything that was changed is listed: the person decides on the result, and nothing that the
-//! file says is dropped silently.
+//! Extra keys are dropped or moved to a story's notes, alternative names are recognised, and missing values are filled
+//! in. Every change is listed: the person decides on the result, and nothing in the file is dropped silently.
 
 use std::fmt::Write as _;
 
@@ -11,10 +10,10 @@ use serde_json::{Map, Value};
 use super::schema::type_name;
 use super::{Prd, Story};
 
-/// The branch of a list that names none.
+/// The default branch of a list that names none.
 const USUAL_BRANCH: &str = "ralph/feature";
 
-/// Other names that are in use, after the one of the schema.
+/// Alternative names in use, after the schema's own.
 const BRANCH: &[&str] = &["branchName", "branch_name", "branch"];
 const STORIES: &[&str] =
     &["userStories", "user_stories", "stories", "features", "items", "tasks", "requirements"];
@@ -36,11 +35,11 @@ const NOTES: &[&str] = &["notes", "note"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     pub prd: Prd,
-    /// What is different from the file that was read, one line each.
+    /// The differences from the original file, one per line.
     pub changes: Vec<String>,
 }
 
-/// Nothing in the file can be taken for a list of stories.
+/// The file contains no list of stories.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     #[error("invalid JSON: {0}")]
@@ -134,7 +133,7 @@ fn import_story(
     Ok(Story { id, title: text_of(&title), acceptance_criteria, priority, passes, notes })
 }
 
-/// Takes the first of several names whose value is of use.
+/// Takes the first of several names with a usable value.
 fn take(
     object: &mut Map<String, Value>,
     names: &[&str],

@@ -1,8 +1,8 @@
-//! `prd.json`: the stories that a goal was broken into, and which of them pass.
+//! `prd.json`: the stories of a goal, and which of them pass.
 //!
-//! The schema is strict, in both directions: exactly its keys, exactly its types. What does not fit is an error in words
-//! that a person and an agent are shown unchanged. `passes` is the harness's to set: a draft of an agent never sets it.
-//! Reading and writing the file is the engine's.
+//! The schema is strict in both directions: exactly its keys, exactly its types. Violations are errors whose text is
+//! shown to people and agents unchanged. Only the harness sets `passes`: an agent's draft never does. The engine reads
+//! and writes the file.
 
 mod import;
 mod repeated;
@@ -29,7 +29,7 @@ pub struct Prd {
     pub user_stories: Vec<Story>,
 }
 
-/// One thing that has to be true in the end.
+/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Story {
@@ -42,7 +42,7 @@ pub struct Story {
     pub notes: String,
 }
 
-/// A file that is no PRD: everything that is wrong with it.
+/// A file that is not a PRD, with all its errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .errors.join("\n"))]
 pub struct PrdError {
@@ -50,7 +50,7 @@ pub struct PrdError {
 }
 
 impl Story {
-    /// Tells whether another version of the story asks for the same. What was proven of one is proven of the other.
+    /// Whether another version of the story has the same requirements, so that a proof of one holds for the other.
     pub(crate) fn asks_for_the_same(&self, other: &Story) -> bool {
         self.id == other.id
             && self.title == other.title
@@ -59,7 +59,7 @@ impl Story {
 }
 
 impl Prd {
-    /// Reads a PRD from its file's text.
+    /// Parses a PRD file.
     pub fn parse(text: &str) -> Result<Prd, PrdError> {
         let text = text.trim_start_matches('\u{feff}');
         let value: Value = serde_json::from_str(text)
@@ -71,7 +71,7 @@ impl Prd {
         Prd::from_value(&value)
     }
 
-    /// Reads a PRD from JSON.
+    /// Parses a PRD from JSON.
     pub(crate) fn from_value(value: &Value) -> Result<Prd, PrdError> {
         let errors = schema_errors(value);
         if !errors.is_empty() {
@@ -86,8 +86,7 @@ impl Prd {
         format!("{json}\n")
     }
 
-    /// Returns the stories that do not pass yet, in the order in which they are taken: the lowest priority first, and on
-    /// ties the first of the file.
+    /// Returns the stories that do not pass yet, in execution order: lowest priority first, ties in file order.
     pub fn failing(&self) -> Vec<&Story> {
         let mut failing: Vec<&Story> =
             self.user_stories.iter().filter(|story| !story.passes).collect();
@@ -95,7 +94,7 @@ impl Prd {
         failing
     }
 
-    /// Takes `passes` from an earlier version: a story passes if it passed there and asks for the same.
+    /// Takes `passes` from an earlier version: a story passes if it passed there and has the same requirements.
     ///
     /// Without an earlier version nothing passes.
     #[must_use]
@@ -108,7 +107,7 @@ impl Prd {
         self
     }
 
-    /// Takes back `passes` of stories that another version has as failing: a person wants them done again.
+    /// Clears `passes` of stories that another version marks as failing: a person wants them done again.
     #[must_use]
     pub fn without_failing_of(mut self, other: &Prd) -> Prd {
         for story in &mut self.user_stories {
@@ -119,7 +118,7 @@ impl Prd {
         self
     }
 
-    /// Returns what each story is called, in the order of the file: its id, and a number after one that others have too.
+    /// Returns the name of each story, in file order: its id, with a number appended if the id is not unique.
     pub fn story_names(&self) -> Vec<String> {
         let name = |index: usize, story: &Story| {
             let same = self.user_stories[..index].iter().filter(|other| other.id == story.id);
@@ -131,12 +130,12 @@ impl Prd {
         self.user_stories.iter().enumerate().map(|(index, story)| name(index, story)).collect()
     }
 
-    /// Tells whether the branch is one that git can have.
+    /// Whether the branch name is valid in git.
     pub fn has_valid_branch(&self) -> bool {
         is_branch_name(&self.branch_name)
     }
 
-    /// Returns what keeps a draft that fits the schema from being worked on.
+    /// Returns the problems of a draft that matches the schema but cannot be worked on.
     pub(crate) fn draft_errors(&self) -> Vec<String> {
         let mut errors = Vec::new();
         if self.user_stories.is_empty() {
@@ -159,7 +158,7 @@ impl Prd {
     }
 }
 
-/// Tells whether an agent's copy of the PRD says that a story passes. Nothing else in it counts, so it need not fit the
+/// Whether an agent's copy of the PRD marks a story as passing. Nothing else in it counts, so it need not match the
 /// schema.
 pub fn claims_to_pass(copy: &str, id: &str) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(copy.trim_start_matches('\u{feff}')) else {
@@ -174,7 +173,7 @@ pub fn claims_to_pass(copy: &str, id: &str) -> bool {
     })
 }
 
-/// Tells whether git takes a name for a branch.
+/// Whether git accepts a branch name.
 fn is_branch_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
     let part = |part: &str| {

@@ -145,7 +145,7 @@ fn an_update_keeps_the_passes_of_stories_that_ask_for_the_same() {
     new.user_stories[1].acceptance_criteria.push("more".to_owned());
     let passes = |prd: &Prd| prd.user_stories.iter().map(|story| story.passes).collect::<Vec<_>>();
     assert_eq!(passes(&new.clone().with_passes_of(Some(&old))), [true, false, false, false]);
-    // What an agent says of `passes` never counts.
+    // An agent's value of `passes` never counts.
     assert_eq!(passes(&new.with_passes_of(None)), [false; 4]);
 }
 
@@ -329,7 +329,7 @@ proptest! {
     fn the_schema_accepts_exactly_what_can_be_read(value in any_json()) {
         let errors = schema_errors(&value);
         let read = Prd::deserialize(&value);
-        // Serde also takes an array for a struct; the schema does not.
+        // Serde also accepts an array for a struct; the schema does not.
         let stories = value["userStories"].as_array();
         let has_objects = stories.is_none_or(|all| all.iter().all(serde_json::Value::is_object));
         // The schema also asks for a branch name and ids that say something.

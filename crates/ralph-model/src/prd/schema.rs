@@ -1,13 +1,13 @@
-//! The strict schema, and what is said of JSON that does not fit it.
+//! The strict schema, and the errors for JSON that does not match it.
 //!
-//! Wrong keys hide everything below them; otherwise all errors are found at once, in the order of the document.
+//! Wrong keys hide all errors below them; otherwise all errors are reported at once, in document order.
 
 use serde_json::{Map, Value};
 
 const PRD_KEYS: [&str; 2] = ["branchName", "userStories"];
 const STORY_KEYS: [&str; 6] = ["id", "title", "acceptanceCriteria", "priority", "passes", "notes"];
 
-/// Returns everything that is wrong with a PRD, in words for people and agents; nothing if it fits.
+/// Returns all errors of a PRD, as messages for people and agents; empty if it matches.
 pub(super) fn schema_errors(prd: &Value) -> Vec<String> {
     let Value::Object(prd) = prd else {
         return vec!["PRD must be a JSON object".to_owned()];
@@ -56,7 +56,7 @@ fn story_errors(place: &str, story: &Value, errors: &mut Vec<String>) {
                 Value::Array(_) => Some("all items must be strings"),
                 _ => Some("must be an array"),
             },
-            // JSON has one kind of number; a float is none of the integers, however round it is.
+            // JSON has one kind of number; a float is not an integer, even without a fraction.
             "priority" => (!value.is_i64()).then_some("must be an integer"),
             "id" if value.as_str() == Some("") => Some("must be non-empty"),
             "passes" => (!value.is_boolean()).then_some("must be a boolean"),
@@ -66,7 +66,7 @@ fn story_errors(place: &str, story: &Value, errors: &mut Vec<String>) {
     }
 }
 
-/// Returns the keys that are missing and those that do not belong there, each sorted and joined.
+/// Returns the missing and the unexpected keys, each sorted and joined.
 pub(crate) fn key_errors(
     object: &Map<String, Value>,
     expected: &[&str],
@@ -81,7 +81,7 @@ pub(crate) fn key_errors(
     (list(missing), list(unexpected))
 }
 
-/// Returns what JSON calls the type of a value.
+/// Returns the JSON name of a value's type.
 pub(crate) const fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

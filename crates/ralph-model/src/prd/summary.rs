@@ -1,8 +1,8 @@
-//! A PRD as a person reviews it: branch, stories, and whether each says how it is verified.
+//! The summary of a PRD for review: branch, stories, and whether each says how it is verified.
 
 use super::{Prd, Story};
 
-/// Programs whose name at the beginning of a phrase makes it a command.
+/// Programs whose name at the beginning of a phrase marks it as a command.
 const PROGRAMS: [&str; 26] = [
     "bun", "bundle", "cargo", "cmake", "composer", "ctest", "curl", "deno", "docker", "dotnet",
     "go", "gradle", "just", "make", "mix", "mvn", "mypy", "npm", "npx", "php", "pnpm", "pytest",
@@ -10,7 +10,7 @@ const PROGRAMS: [&str; 26] = [
 ];
 
 impl Prd {
-    /// Returns the lines of the review: what would be written.
+    /// Returns the lines of the review.
     pub fn summary(&self) -> Vec<String> {
         let count = self.user_stories.len();
         let failing = self.failing().len();
@@ -44,7 +44,7 @@ fn criteria(story: &Story) -> String {
     format!("{count} acceptance {noun}, {with}")
 }
 
-/// Tells whether a criterion names a command: in backticks, after a prompt, or by the name of a known program.
+/// Whether a criterion names a command: in backticks, after a shell prompt, or by the name of a known program.
 fn names_command(criterion: &str) -> bool {
     let mut quoted = criterion.split('`').skip(1).step_by(2);
     if quoted.any(|text| text.trim().contains(char::is_alphabetic)) {

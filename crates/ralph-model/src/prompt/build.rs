@@ -1,4 +1,4 @@
-//! What the prompts of the build loop are made of. Tasks and issues come as the plan shows them, as text.
+//! The contexts of the build loop's prompts. Tasks and issues are given as text, as the plan shows them.
 
 use crate::gate::GateSpec;
 use crate::id::CommitId;
@@ -11,7 +11,7 @@ use super::{PromptContext, PromptKind, Surroundings, Values, gate_list};
 #[derive(Clone, Copy, Debug)]
 pub struct PlanPrompt<'a> {
     pub surroundings: Surroundings<'a>,
-    /// What the plan holds already, and what became of earlier tasks.
+    /// The current plan, and the outcome of earlier tasks.
     pub tasks: Option<&'a str>,
 }
 
@@ -33,7 +33,7 @@ pub struct BuildPrompt<'a> {
     pub task: &'a str,
     /// Why a verifier rejected it.
     pub rejected: Option<&'a str>,
-    /// What the harness runs on the work.
+    /// The gates that the harness runs on the work.
     pub gates: &'a [GateSpec],
 }
 
@@ -56,11 +56,11 @@ pub struct VerifyPrompt<'a> {
     pub surroundings: Surroundings<'a>,
     pub tasks: &'a str,
     pub commit: &'a CommitId,
-    /// The throw-away checkout it works in.
+    /// The disposable checkout it works in.
     pub checkout: &'a str,
-    /// What was done in other repositories, a line for each.
+    /// The work in other repositories, one line each.
     pub elsewhere: Option<&'a str>,
-    /// What the harness ran on the work.
+    /// The gates that the harness ran on the work.
     pub gates: &'a [GateSpec],
     pub questions: &'a [VerifierQuestion],
 }
@@ -80,20 +80,20 @@ impl PromptContext for VerifyPrompt<'_> {
     }
 }
 
-/// For the verifier that is asked what the judge cannot settle.
+/// For the verifier that is asked about what the judge cannot settle.
 #[derive(Clone, Copy, Debug)]
 pub struct ReviewPrompt<'a> {
     pub surroundings: Surroundings<'a>,
-    /// What was to be done.
+    /// The tasks that were to be done.
     pub tasks: &'a str,
     pub commit: &'a CommitId,
     /// Where the work began.
     pub base: Option<&'a CommitId>,
-    /// The throw-away checkout it works in.
+    /// The disposable checkout it works in.
     pub checkout: &'a str,
-    /// What was done in other repositories, a line for each.
+    /// The work in other repositories, one line each.
     pub elsewhere: Option<&'a str>,
-    /// What the harness ran on the work.
+    /// The gates that the harness ran on the work.
     pub gates: &'a [GateSpec],
     pub questions: &'a [VerifierQuestion],
     pub magic_phrase: &'a str,
@@ -121,7 +121,7 @@ impl PromptContext for ReviewPrompt<'_> {
 pub struct InvestigatePrompt<'a> {
     pub surroundings: Surroundings<'a>,
     pub issues: &'a str,
-    /// The tasks that were made from these issues already.
+    /// The tasks already derived from these issues.
     pub tasks: Option<&'a str>,
 }
 

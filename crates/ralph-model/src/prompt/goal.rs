@@ -1,16 +1,16 @@
-//! What the prompts of goal-driven work are made of. Questions, drafts and stories come as text.
+//! The contexts of the prompts of goal-driven work. Questions, drafts and stories are given as text.
 
 use crate::gate::GateSpec;
 
 use super::{PromptContext, PromptKind, RulesSource, Values, gate_list};
 
-/// What every prompt of goal-driven work has.
+/// Values common to all prompts of goal-driven work.
 #[derive(Clone, Copy, Debug)]
 pub struct GoalSurroundings<'a> {
     pub workspace: &'a str,
     pub home: &'a str,
     pub rules: Option<RulesSource<'a>>,
-    /// What was wrong with the last run, in words for the agent.
+    /// The problems of the last run, for the agent.
     pub feedback: Option<&'a str>,
 }
 
@@ -30,11 +30,11 @@ impl<'a> GoalSurroundings<'a> {
 pub struct InterviewPrompt<'a> {
     pub surroundings: GoalSurroundings<'a>,
     pub goal: &'a str,
-    /// What was asked and answered so far.
+    /// The questions and answers so far.
     pub answers: Option<&'a str>,
     /// The last draft, if there is one.
     pub draft: Option<&'a str>,
-    /// The PRD that is to be updated.
+    /// The PRD to update.
     pub prd: Option<&'a str>,
     pub map: Option<&'a str>,
 }
@@ -59,7 +59,7 @@ impl PromptContext for InterviewPrompt<'_> {
 pub struct UnderstandPrompt<'a> {
     pub surroundings: GoalSurroundings<'a>,
     pub topic: &'a str,
-    /// Where the mapper finds the map and leaves it.
+    /// The path at which the mapper reads and writes the map.
     pub map_path: &'a str,
     /// The date of a new entry.
     pub today: &'a str,
@@ -85,12 +85,12 @@ pub struct StoryPrompt<'a> {
     pub story_title: &'a str,
     /// The story as the PRD has it.
     pub story: &'a str,
-    /// Where what earlier runs learned is, and where this one adds to it.
+    /// The path of the notes of earlier runs, to which this run adds.
     pub progress_path: &'a str,
     pub map_path: &'a str,
     /// The copy of the PRD in which this run claims that the story passes.
     pub prd_path: &'a str,
-    /// What the harness runs on the work.
+    /// The gates that the harness runs on the work.
     pub gates: &'a [GateSpec],
 }
 

@@ -1,4 +1,4 @@
-//! The prompts there are: the file that replaces each, its built-in text, and the values it may name.
+//! The kinds of prompts: the file that overrides each, its built-in text, and its available values.
 
 use super::template::{Field, Need, Presence, PromptTemplate};
 
@@ -24,7 +24,7 @@ const PLACES: [Field; 2] = [always("workspace"), always("home")];
 const RULES: [Field; 2] = [optional("rules", "rules"), optional("rules_file", "rules")];
 const GATES: Field = optional("gates", "gates");
 
-/// What only the loop's prompt has.
+/// Values of the loop's prompt only.
 const LOOP: [Field; 9] = [
     GATES,
     always("mailbox").with(Need::Essential("mailbox")),
@@ -37,7 +37,7 @@ const LOOP: [Field; 9] = [
     optional("escalation", "escalation").with(Need::Appended("Attention")),
 ];
 
-/// What only the prompt of a decomposer has.
+/// Values of the decomposer's prompt only.
 const DECOMPOSE: [Field; 4] = [
     always("task_id"),
     always("task").with(Need::Appended("Task")),
@@ -45,7 +45,7 @@ const DECOMPOSE: [Field; 4] = [
     optional("kill_log", "kill_log").with(Need::Appended("The log of the stopped run")),
 ];
 
-/// What only the prompt of a review has.
+/// Values of the review prompt only.
 const REVIEW: [Field; 7] = [
     GATES,
     always("checkout"),
@@ -56,7 +56,7 @@ const REVIEW: [Field; 7] = [
     always("questions").with(Need::Essential("questions")),
 ];
 
-/// The values that name the spec: of these, a template for which the spec is essential needs one.
+/// The values that name the spec. A template for which the spec is essential needs one of them.
 const SPEC: [&str; 3] = ["spec", "spec_path", "spec_file"];
 
 impl PromptKind {
@@ -76,7 +76,7 @@ impl PromptKind {
         PromptKind::Review,
     ];
 
-    /// Returns the name of the file in home that replaces the built-in text.
+    /// Returns the name of the file in home that overrides the built-in text.
     pub const fn file_name(self) -> &'static str {
         match self {
             PromptKind::SpecPlan => "PROMPT_spec_plan.md",
@@ -95,7 +95,7 @@ impl PromptKind {
         }
     }
 
-    /// Returns the text that serves where a person wrote none.
+    /// Returns the default text.
     pub const fn builtin_text(self) -> &'static str {
         match self {
             PromptKind::SpecPlan => include_str!("templates/spec_plan.md"),
@@ -119,10 +119,10 @@ impl PromptKind {
             .expect("built-in templates are sound")
     }
 
-    /// Returns the values that a template of this kind may name.
+    /// Returns the values that a template of this kind may use.
     ///
-    /// In the pipeline an agent knows only its prompt, so what it cannot work without has to be in it. Templates of the build
-    /// loop may be older than these values and have the agent ask for its task; what they leave out comes after their text.
+    /// In the pipeline an agent knows only its prompt, so everything essential must be in it. Templates of the build
+    /// loop may predate these values and have the agent ask for its task; values they omit are appended to their text.
     pub(crate) fn fields(self) -> Vec<Field> {
         if let Some(fields) = self.goal_fields() {
             return fields;
@@ -228,8 +228,8 @@ impl PromptKind {
 
     /// Returns the values of the prompts of goal-driven work.
     ///
-    /// People have such templates from other loops, which know none of these values: what they leave out comes after
-    /// their text.
+    /// People bring such templates from other loops, without any of these values: omitted values are appended to their
+    /// text.
     fn goal_fields(self) -> Option<Vec<Field>> {
         let [rules, rules_file] = RULES;
         let rules = rules.with(Need::Appended("Rules of this project"));

@@ -1,4 +1,4 @@
-//! What the loop's prompt is made of. The task stands where other prompts have their spec.
+//! The context of the loop's prompt. The task takes the place that other prompts use for their spec.
 
 use super::{PromptContext, PromptKind, Surroundings, Values, gate_list};
 use crate::gate::GateSpec;
@@ -11,14 +11,14 @@ pub struct LoopPrompt<'a> {
     /// The directory of the mailbox.
     pub mailbox: &'a str,
     pub phase: LoopPhase,
-    /// Counted from 1, and how many there are.
+    /// The number of the iteration, from 1, and the maximum.
     pub iteration: u32,
     pub iterations: u32,
     pub origin: Option<&'a str>,
     pub plan: Option<PlanSource<'a>>,
     /// How urgent the feedback is.
     pub escalation: Option<&'a str>,
-    /// What the harness runs on the work.
+    /// The gates that the harness runs on the work.
     pub gates: &'a [GateSpec],
 }
 

@@ -1,7 +1,7 @@
-//! The prompt of each role, from typed contexts and templates that a person may replace.
+//! The prompt of each role, from typed contexts and templates that a person may override.
 //!
-//! A prompt never makes a claim by itself: no marker of the contract stands in a template where an echo of the prompt would
-//! be taken for the agent's own word. Reading files is the engine's.
+//! A prompt must never make a claim by itself: no contract marker may appear in a template where an echo of the prompt
+//! would be mistaken for the agent's own claim. The engine reads the files.
 
 mod build;
 mod goal;
@@ -24,18 +24,18 @@ pub use loop_task::{LoopPrompt, PlanSource};
 pub use pipeline::{PreviousPlan, SpecImplementPrompt, SpecPlanPrompt, SpecVerifyPrompt};
 pub use template::{Field, Need, Presence, PromptTemplate, TemplateError, TemplateProblem, Values};
 
-/// What comes before a prompt in a session that goes on.
+/// The preamble of a prompt in a resumed session.
 const RESUMED: &str = "\
 You have worked in this session before. Summarise the earlier context for yourself; do not report it. Then do what follows.
 Where it differs from earlier instructions, it takes precedence.
 
 ";
 
-/// What one prompt is made of.
+/// The context of one prompt.
 pub trait PromptContext {
     const KIND: PromptKind;
 
-    /// Returns the values that a template of this kind may name.
+    /// Returns the values that a template of this kind may use.
     fn values(&self) -> Values<'_>;
 }
 
@@ -51,7 +51,7 @@ impl Prompts {
         Prompts { templates: PromptKind::ALL.map(PromptKind::builtin) }
     }
 
-    /// Uses `text` as the template of one prompt, or says everything that is wrong with it.
+    /// Uses `text` as the template of one prompt, or returns all its errors.
     pub fn replace(&mut self, kind: PromptKind, text: &str) -> Result<(), Vec<TemplateError>> {
         self.templates[kind as usize] = PromptTemplate::parse(text, &kind.fields())?;
         Ok(())
@@ -62,7 +62,7 @@ impl Prompts {
         self.templates[C::KIND as usize].render(&context.values())
     }
 
-    /// Returns the prompt for a run that may go on with what earlier runs of the item said and left.
+    /// Returns the prompt for a run that may continue from earlier runs of the item.
     pub fn render_continued<C: PromptContext>(
         &self,
         context: &C,
@@ -74,24 +74,24 @@ impl Prompts {
     }
 }
 
-/// What a run goes on with.
+/// What a run continues from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Continuation<'a> {
-    /// The agent's session goes on: it knows what was said before.
+    /// The agent's session is resumed: it knows the earlier conversation.
     pub is_resumed: bool,
-    /// Files that earlier runs of the item changed and did not commit, made harmless for reading.
+    /// Files that earlier runs of the item changed and did not commit, sanitized for display.
     pub uncommitted: &'a [String],
-    /// Files that the run whose commit is verified left beside it, made harmless for reading.
+    /// Uncommitted files of the run whose commit is verified, sanitized for display.
     pub left_beside: &'a [String],
     /// The person's checkout and the clone of it that the run works in, if it does.
     pub clone: Option<(&'a str, &'a str)>,
 }
 
-/// So many files are named; the agent can list all of them.
+/// The maximum number of files listed; the agent can list all of them itself.
 const MOST_NAMED: usize = 20;
 
 impl Continuation<'_> {
-    /// Says which paths are meant where a spec, a plan or a note names the person's own.
+    /// Explains how paths in the person's checkout map to the clone, for specs, plans and notes that name them.
     fn where_it_is(&self) -> String {
         let Some((checkout, clone)) = self.clone else { return String::new() };
         format!(
@@ -100,7 +100,7 @@ impl Continuation<'_> {
         )
     }
 
-    /// Says what earlier runs left in the work tree.
+    /// Lists what earlier runs left in the working tree.
     fn half_done(&self) -> String {
         if !self.left_beside.is_empty() {
             return format!(
@@ -125,7 +125,7 @@ impl Continuation<'_> {
 fn named(paths: &[String]) -> String {
     let mut list = String::new();
     for path in paths.iter().take(MOST_NAMED) {
-        // None can end the quotation that it stands in.
+        // A path must not be able to end its quotation.
         let _ = writeln!(list, "- `{}`", path.replace('`', "'"));
     }
     let more = paths.len().saturating_sub(MOST_NAMED);
@@ -135,19 +135,19 @@ fn named(paths: &[String]) -> String {
     list
 }
 
-/// The spec a prompt is about.
+/// The spec of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecSource<'a> {
     /// The stem of its file.
     pub id: &'a str,
-    /// Where the agent finds it.
+    /// The path at which the agent finds it.
     pub path: &'a str,
     /// Its path below `specs/`.
     pub file: &'a str,
     pub text: &'a str,
 }
 
-/// The rules of the project that is worked on.
+/// The rules of the project.
 #[derive(Clone, Copy, Debug)]
 pub struct RulesSource<'a> {
     /// The name of the file they are in.
@@ -155,14 +155,14 @@ pub struct RulesSource<'a> {
     pub text: &'a str,
 }
 
-/// What every prompt has.
+/// Values common to all prompts.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     pub workspace: &'a str,
     pub home: &'a str,
     pub spec: SpecSource<'a>,
     pub rules: Option<RulesSource<'a>>,
-    /// What was wrong with the last run, in words for the agent.
+    /// The problems of the last run, for the agent.
     pub feedback: Option<&'a str>,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Lists gates in the order they are run in, as an agent can run them.
+/// Lists gates in execution order, as commands that an agent can run.
 fn gate_list(gates: &[GateSpec]) -> Option<String> {
     let mut list = String::new();
     for gate in gate::in_order(gates) {
@@ -205,7 +205,7 @@ fn gate_list(gates: &[GateSpec]) -> Option<String> {
     (!list.is_empty()).then_some(list)
 }
 
-/// Quotes a word for a shell where that is needed.
+/// Quotes a word for a shell if needed.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! What the prompts of the pipeline are made of.
+//! The contexts of the pipeline's prompts.
 
 use crate::gate::GateSpec;
 use crate::id::CommitId;
@@ -10,15 +10,15 @@ use super::{PromptContext, PromptKind, Surroundings, Values, gate_list};
 #[derive(Clone, Copy, Debug)]
 pub struct SpecPlanPrompt<'a> {
     pub surroundings: Surroundings<'a>,
-    /// Where it leaves the plan.
+    /// The directory in which it leaves the plan.
     pub outbox: &'a str,
     pub gates: &'a [GateSpec],
-    /// Why there is to be another plan.
+    /// Why another plan is needed.
     pub replan: Option<PreviousPlan<'a>>,
     pub magic_phrase: &'a str,
 }
 
-/// What became of the plan before this one.
+/// The outcome of the previous plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PreviousPlan<'a> {
     pub reason: &'a str,
@@ -46,7 +46,7 @@ pub struct SpecImplementPrompt<'a> {
     pub surroundings: Surroundings<'a>,
     pub plan: &'a str,
     pub plan_path: &'a str,
-    /// What the harness runs on the commit.
+    /// The gates that the harness runs on the commit.
     pub gates: &'a [GateSpec],
     pub magic_phrase: &'a str,
 }
@@ -72,14 +72,14 @@ pub struct SpecVerifyPrompt<'a> {
     pub candidate: &'a CommitId,
     /// Where work on the spec began.
     pub base: Option<&'a CommitId>,
-    /// The throw-away checkout it works in.
+    /// The disposable checkout it works in.
     pub checkout: &'a str,
-    /// What was done in other repositories, a line for each.
+    /// The work in other repositories, one line each.
     pub elsewhere: Option<&'a str>,
-    /// What the harness ran on the commit.
+    /// The gates that the harness ran on the commit.
     pub gates: &'a [GateSpec],
     pub questions: &'a [VerifierQuestion],
-    /// Why nothing needs to change, where that is the claim.
+    /// Why nothing needs to change, if that is the claim.
     pub no_change: Option<&'a str>,
     pub magic_phrase: &'a str,
 }
@@ -102,7 +102,7 @@ impl PromptContext for SpecVerifyPrompt<'_> {
     }
 }
 
-/// Numbers what a verifier is asked.
+/// Numbers the questions for a verifier.
 pub(super) fn question_list(questions: &[VerifierQuestion]) -> Option<String> {
     let numbered = questions.iter().enumerate();
     let lines: Vec<String> =

@@ -8,7 +8,7 @@ use crate::verdict::VerifierQuestion;
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Whether what may be missing is there.
+/// Whether optional values are present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     All,
@@ -39,7 +39,7 @@ fn render<C: PromptContext>(prompts: &Prompts, context: &C) -> Rendered {
     Rendered { kind: C::KIND, text: prompts.render(context), names: context.values().names() }
 }
 
-/// Renders every prompt there is.
+/// Renders every prompt.
 #[expect(clippy::too_many_lines, reason = "one sample of every prompt")]
 fn all(prompts: &Prompts, given: Given) -> Vec<Rendered> {
     fn only<T>(given: Given, value: T) -> Option<T> {
@@ -485,7 +485,7 @@ fn a_mapper_and_an_implementer_are_told_their_unit_and_where_to_write() {
     );
 }
 
-/// Templates of other loops are in use as they are, and know none of the values.
+/// Templates of other loops are used unchanged, without any of the values.
 #[test]
 fn templates_without_any_value_get_what_they_leave_out() {
     let mut prompts = Prompts::builtin();

@@ -1,4 +1,4 @@
-//! From a template's text to its pieces.
+//! Parses a template's text into pieces.
 
 use crate::nearest::did_you_mean;
 
@@ -7,20 +7,20 @@ use super::template::{Field, Piece, Presence, TemplateError, TemplateProblem};
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
-/// How deep conditions may stand in each other.
+/// How deep conditions may be nested.
 pub(super) const DEEPEST: usize = 16;
 
-/// Older names of values, which people's templates may still use.
+/// Deprecated names of values, which people's templates may still use.
 const ALIASES: [(&str, &str); 1] = [("SPEC_FILE", "spec_file")];
 
-/// A condition whose end was not reached yet.
+/// A condition whose end is not reached yet.
 struct Open {
-    /// Empty where there is no such value.
+    /// Empty if there is no such value.
     name: &'static str,
     typed: String,
     line: usize,
     before: Vec<Piece>,
-    /// What belongs to the first part, once `{{else}}` was met.
+    /// The first part, once `{{else}}` is reached.
     then: Option<Vec<Piece>>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the pieces with what is wrong with single ones; what breaks the structure ends the reading.
+    /// Returns the pieces and their errors; structural errors stop the parser.
     pub(super) fn read(
         text: &'a str,
         fields: &'a [Field],
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
             if self.open.len() >= DEEPEST {
                 return Err(error(TemplateProblem::TooDeep));
             }
-            // A condition on an unknown value is read on as if it were one, to find its end.
+            // Continue parsing a condition on an unknown value as a condition, to find its end.
             let field = self.field(name, line);
             if let Some(field) = field.filter(|field| field.presence == Presence::Always) {
                 self.errors.push(error(TemplateProblem::AlwaysThere { name: field.name }));
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Looks a name up, and notes it where there is no such value.
+    /// Looks up a name, and records an error if there is no such value.
     fn field(&mut self, name: &str, line: usize) -> Option<Field> {
         let current = ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
         let found = self.fields.iter().find(|field| field.name == current).copied();
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Returns the name by whose presence a value is there.
+    /// Returns the name whose presence makes a value present.
     fn group(&self, name: &str) -> Option<&'static str> {
         let field = self.fields.iter().find(|field| field.name == name)?;
         match field.presence {
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a tag is a name, and not one of the words for conditions.
+/// Whether a tag is a name rather than a keyword of conditions.
 fn is_name(tag: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !tag.is_empty() && tag != "else" && tag.chars().all(is_part)

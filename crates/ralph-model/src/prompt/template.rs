@@ -1,4 +1,4 @@
-//! Text with places for values, read strictly.
+//! Templates: text with placeholders, parsed strictly.
 //!
 //! | written | means |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `{{#if name}} … {{else}} … {{/if}}` | the first part if the value is there, else the second, which may be left out |
 //! | `\{{` | `{{` itself |
 //!
-//! Whatever can be wrong with a template is found when it is read, with its line, so that making a prompt cannot fail. A tag
-//! of a condition that stands alone on its line takes that line with it.
+//! All template errors are found when it is parsed, with their line, so rendering cannot fail. A condition tag alone on
+//! its line consumes that line.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::contract::{NO_CHANGE_NEEDED, PLAN_INVALIDATION};
 
 use super::reader::{DEEPEST, Reader};
 
-/// A value that a template may name.
+/// A value that a template may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
@@ -28,7 +28,7 @@ pub struct Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Always,
-    /// Only together with the value of this name, which may be its own.
+    /// Only together with the value of this name, which may be the value itself.
     With(&'static str),
 }
 
@@ -36,13 +36,13 @@ pub enum Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Free,
-    /// One value of each such group must be in every prompt for which it is there.
+    /// One value of each such group must be in every prompt in which it is present.
     Essential(&'static str),
-    /// It is put after the text, under this heading.
+    /// It is appended to the text, under this heading.
     Appended(&'static str),
 }
 
-/// A template that was found sound for a list of values.
+/// A template that was validated against a list of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptTemplate {
     pieces: Vec<Piece>,
@@ -56,7 +56,7 @@ pub(super) enum Piece {
     If { present: &'static str, then: Vec<Piece>, otherwise: Vec<Piece> },
 }
 
-/// What is wrong with a template, and where.
+/// An error of a template, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct TemplateError {
@@ -64,7 +64,7 @@ pub struct TemplateError {
     pub problem: TemplateProblem,
 }
 
-/// What can be wrong with a template.
+/// The kinds of template errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateProblem {
     #[error("`{{{{` without `}}}}` on the same line (`\\{{{{` stands for `{{{{` itself)")]
@@ -114,7 +114,7 @@ impl<'a> Values<'a> {
         self.0.push((name, value.into()));
     }
 
-    /// Adds a value that may be missing. A blank one is missing: a heading with nothing below it is useless.
+    /// Adds an optional value. A blank one counts as missing: a heading with nothing below it is useless.
     pub(super) fn add_optional(
         &mut self,
         name: &'static str,
@@ -136,13 +136,13 @@ impl<'a> Values<'a> {
 }
 
 impl PromptTemplate {
-    /// Reads a template for these values, or says everything that is wrong with it.
+    /// Parses a template for these values, or returns all its errors.
     pub fn parse(text: &str, fields: &[Field]) -> Result<PromptTemplate, Vec<TemplateError>> {
         let (pieces, mut errors) = Reader::read(text, fields)?;
         errors.extend(markers(text));
         let last_line = text.lines().count().max(1);
         let mut appended = Vec::new();
-        // Where a name is wrong, that another is missing is mostly the same mistake.
+        // If a name is wrong, a missing value is mostly the same mistake.
         let mut unmet_needs = Vec::new();
         for (at, field) in fields.iter().enumerate() {
             match field.need {
@@ -174,7 +174,7 @@ impl PromptTemplate {
         }
     }
 
-    /// Returns the text with the values in their places.
+    /// Returns the text with the values filled in.
     pub(crate) fn render(&self, values: &Values<'_>) -> String {
         let mut text = String::new();
         render(&self.pieces, values, &mut text);
@@ -203,7 +203,7 @@ fn render(pieces: &[Piece], values: &Values<'_>, text: &mut String) {
     }
 }
 
-/// Returns what is wrong if a group of essential values is not used where it has to be.
+/// Returns an error if a group of essential values is not used where it must be.
 fn unmet(
     pieces: &[Piece],
     field: &Field,
@@ -225,7 +225,7 @@ fn unmet(
     })
 }
 
-/// Whether one of the values comes into every prompt in which `given` is there.
+/// Whether one of the values is in every prompt in which `given` is present.
 fn is_in_every_prompt(pieces: &[Piece], names: &[&str], given: Option<&str>) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(_) => false,
@@ -247,7 +247,7 @@ fn first_use(pieces: &[Piece], names: &[&str]) -> Option<(&'static str, usize)> 
     })
 }
 
-/// Finds lines of the template's own that a reader of claims would stumble over.
+/// Finds lines of the template itself that could be mistaken for claims.
 fn markers(text: &str) -> impl Iterator<Item = TemplateError> {
     text.lines().enumerate().filter_map(|(at, line)| {
         let mut known = [PLAN_INVALIDATION, NO_CHANGE_NEEDED].into_iter();

@@ -1,4 +1,4 @@
-//! From a step's words to the step.
+//! Parses single steps.
 
 use super::parser::Heredoc;
 use super::step::{DaemonEnvironment, Flood, FloodKind, Reset, Signal, SignalTarget, Step};
@@ -8,7 +8,7 @@ use crate::event::ErrorKind;
 use crate::nearest::did_you_mean;
 use crate::usage::Usage;
 
-/// Every word that begins a step.
+/// Every word that can begin a step.
 pub(crate) const STEP_NAMES: [&str; 41] = [
     "abort",
     "append",
@@ -73,7 +73,7 @@ const FLOOD_KINDS: [(&str, FloodKind); 5] = [
     ("stderr", FloodKind::Stderr),
 ];
 
-/// Reads one step. `None` is `read-prompt off`, which belongs to the block.
+/// Parses one step. `None` is `read-prompt off`, which belongs to the block.
 pub(super) fn step(name: &str, arguments: Arguments<'_>) -> Result<Option<Step>, String> {
     Ok(Some(match name {
         "say" => Step::Say(arguments.text()?),
@@ -136,14 +136,14 @@ pub(super) fn step(name: &str, arguments: Arguments<'_>) -> Result<Option<Step>,
     }))
 }
 
-/// What follows a step's name.
+/// The arguments of a step.
 pub(super) struct Arguments<'a> {
     pub(super) rest: &'a str,
     pub(super) heredoc: Option<Heredoc<'a>>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Everything after the name, on the line.
+    /// Everything after the name, on the same line.
     fn line(self) -> Result<&'a str, String> {
         if self.heredoc.is_some() {
             return Err("this step takes no heredoc".to_owned());
@@ -175,7 +175,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Text on the line or in a heredoc, whose last line end is not part of it.
+    /// Text on the line or in a heredoc, without the final line end.
     fn text(self) -> Result<Template, String> {
         match (self.rest, self.heredoc) {
             ("", None) => Err("this step needs text".to_owned()),
@@ -358,7 +358,7 @@ fn send_signal(words: &[String]) -> Result<Step, String> {
         "parent" => SignalTarget::Parent,
         "group" => SignalTarget::Group,
         id => match id.parse::<i32>().map(u32::try_from) {
-            // 0 and 1 would mean other things than a process of the script's.
+            // 0 and 1 would not mean a process of the script.
             Ok(Ok(id @ 2..)) => SignalTarget::Process(id),
             _ => return Err(format!("`{id}` is not `self`, `parent`, `group` or a process id")),
         },

@@ -1,11 +1,11 @@
-//! From lines to blocks: comments, block headers, heredocs.
+//! Parses lines into blocks: comments, block headers, heredocs.
 
 use super::grammar::{self, Arguments};
 use super::{Block, PlacedStep, Script, ScriptProblem, Selector, Step};
 use crate::nearest::did_you_mean;
 use crate::role::Role;
 
-/// Reads a script, or returns everything that is wrong with it, in the order of its lines.
+/// Parses a script, or returns all its problems, in line order.
 pub fn parse(text: &str) -> Result<Script, Vec<ScriptProblem>> {
     let mut parser = Parser::default();
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<Script, Vec<ScriptProblem>> {
     parser.finish()
 }
 
-/// A heredoc's lines, and whether variables in them are filled in.
+/// A heredoc's lines, and whether variables in them are expanded.
 #[derive(Clone, Debug)]
 pub(super) struct Heredoc<'a> {
     pub(super) lines: Vec<&'a str>,
@@ -58,7 +58,7 @@ impl HeredocStart<'_> {
     }
 }
 
-/// Splits `write file <<END` into what comes before and the heredoc's start.
+/// Splits `write file <<END` into the part before and the heredoc's start.
 fn heredoc_start(line: &str) -> Option<(&str, HeredocStart<'_>)> {
     let (before, after) = line.rsplit_once("<<")?;
     if !before.ends_with(char::is_whitespace) {
@@ -76,7 +76,7 @@ struct Parser {
     blocks: Vec<Block>,
     problems: Vec<ScriptProblem>,
     has_headers: bool,
-    /// Of the headers that were understood.
+    /// The selectors of the valid headers.
     selectors: Vec<Selector>,
     open_tools: usize,
 }
@@ -154,7 +154,7 @@ impl Parser {
     }
 }
 
-/// Reads `[builder 1]`, `[verifier *]`, `[* 2]`, `[builder]` and `[*]`.
+/// Parses `[builder 1]`, `[verifier *]`, `[* 2]`, `[builder]` and `[*]`.
 fn selector(text: &str) -> Result<Selector, String> {
     let wrong =
         || format!("`{text}` is not a block header (like `[builder 1]`, `[verifier *]`, `[*]`)");

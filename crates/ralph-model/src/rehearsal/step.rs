@@ -11,7 +11,7 @@ use crate::usage::Usage;
 /// One line of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    // What it says.
+    // Output.
     Say(Template),
     Final(Template),
     Session(Template),
@@ -42,7 +42,7 @@ pub enum Step {
     ToolOpen(String),
     ToolClose,
 
-    // What it does, as tool calls.
+    // Actions, as tool calls.
     Write {
         path: Template,
         content: Template,
@@ -73,7 +73,7 @@ pub enum Step {
     CloseStdout,
     ExpectPrompt(Template),
 
-    // Time and ends.
+    // Time and exits.
     Sleep(Duration),
     Hang,
     Exit(u8),
@@ -107,7 +107,7 @@ pub enum Reset {
     Unknown,
 }
 
-/// More output than anyone wants.
+/// Excessive output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flood {
     pub kind: FloodKind,
@@ -117,13 +117,13 @@ pub struct Flood {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloodKind {
-    /// Lines that are no events.
+    /// Lines that are not events.
     Text,
     /// Text events.
     Json,
     /// One line.
     Line,
-    /// Every byte there is, so no UTF-8.
+    /// All byte values, so not UTF-8.
     Binary,
     /// Lines on stderr.
     Stderr,
@@ -136,7 +136,7 @@ pub enum DaemonEnvironment {
     Cleared,
 }
 
-/// Whom a signal is sent to.
+/// The target of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalTarget {
     Own,
@@ -145,7 +145,7 @@ pub enum SignalTarget {
     Process(u32),
 }
 
-/// The signals that scripts know.
+/// The signals available in scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Hup,
@@ -177,7 +177,7 @@ impl Signal {
         ("SIGTSTP", Signal::Tstp),
     ];
 
-    /// Whether a process can decide what this signal does to it.
+    /// Whether a process can handle or ignore this signal.
     pub(super) const fn can_be_handled(self) -> bool {
         !matches!(self, Signal::Kill | Signal::Stop)
     }

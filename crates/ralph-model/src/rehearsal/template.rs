@@ -1,11 +1,11 @@
-//! Text with variables in it.
+//! Text with variables.
 //!
-//! `${NAME}` stands for a variable, `${NAME:-other}` for a variable or else `other`, and `$${` for `${` itself. Every
-//! other dollar sign is a dollar sign. Names are checked when the script is read, values when the step is played.
+//! `${NAME}` is a variable, `${NAME:-other}` a variable with a default, and `$${` a literal `${`. Every other dollar
+//! sign is literal. Names are checked when the script is parsed, values when the step is played.
 
 use crate::nearest::did_you_mean;
 
-/// The variables that a template may name.
+/// The variables that a template may use.
 pub(crate) const VARIABLES: [&str; 14] = [
     "COMMIT",
     "HEAD",
@@ -23,7 +23,7 @@ pub(crate) const VARIABLES: [&str; 14] = [
     "RALPH_TASK",
 ];
 
-/// Text whose variables are filled in when it is used.
+/// Text whose variables are expanded when it is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
@@ -41,13 +41,13 @@ enum Piece {
 pub struct UnsetVariable(pub String);
 
 impl Template {
-    /// Returns a template that is `text` as it stands.
+    /// Returns a template for literal `text`.
     pub(crate) fn literal(text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() { Self::default() } else { Self { pieces: vec![Piece::Literal(text)] } }
     }
 
-    /// Reads a template, or says what is wrong with it.
+    /// Parses a template, or returns its error.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -87,7 +87,7 @@ impl Template {
         Ok(Self { pieces })
     }
 
-    /// Returns the text with every variable filled in.
+    /// Returns the text with every variable expanded.
     pub fn render(&self, lookup: impl Fn(&str) -> Option<String>) -> Result<String, UnsetVariable> {
         let mut text = String::new();
         for piece in &self.pieces {

@@ -1,8 +1,8 @@
-//! The small values inside steps: sizes, durations, bytes, words, and the nearest known word to an unknown one.
+//! The small values in steps: sizes, durations, bytes and words.
 
 use std::time::Duration;
 
-/// Reads `1000`, `500MB`, `10MiB`: bytes.
+/// Parses `1000`, `500MB`, `10MiB`: bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size (like `1000`, `500MB`, `10MiB`)");
     let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
@@ -19,7 +19,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Reads `500ms`, `2s`, `5m`, `1h`, `7d`.
+/// Parses `500ms`, `2s`, `5m`, `1h`, `7d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration (like `500ms`, `2s`, `5m`, `1h`, `7d`)");
     let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
@@ -31,7 +31,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "d" => 86_400_000,
         _ => return Err(wrong()),
     };
-    // A hundred years are as good as for ever, and no sum with a date overflows.
+    // A hundred years are as good as forever, and no addition to a date overflows.
     let total = number.checked_mul(milliseconds).filter(|total| *total <= 36_500 * 86_400_000);
     Ok(Duration::from_millis(total.ok_or_else(wrong)?))
 }
@@ -42,7 +42,7 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Reads pairs of hexadecimal digits, with or without spaces between them.
+/// Parses pairs of hexadecimal digits, with or without spaces between them.
 pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<u32> = text
         .chars()
@@ -64,7 +64,7 @@ pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
 
 /// Takes one word from the front: up to a space, or in double quotes with `\"` and `\\`.
 ///
-/// Returns the word and what follows it, or `None` where there is no word.
+/// Returns the word and the rest, or `None` without a word.
 pub(super) fn word(text: &str) -> Result<Option<(String, &str)>, String> {
     let text = text.trim_start();
     let Some(quoted) = text.strip_prefix('"') else {

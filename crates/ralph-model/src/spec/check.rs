@@ -1,6 +1,6 @@
-//! What every spec must hold: text, and a heading to call it by.
+//! The requirements on every spec: text, and a heading as its title.
 
-/// What is wrong with a spec's text, and where.
+/// A problem of a spec's text, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecFault {
     #[error("the file is empty")]
@@ -14,7 +14,7 @@ pub enum SpecFault {
 }
 
 impl SpecFault {
-    /// Returns the line that is to be looked at.
+    /// Returns the line of the problem.
     pub const fn line(self) -> usize {
         match self {
             SpecFault::Blank => 1,
@@ -25,7 +25,7 @@ impl SpecFault {
     }
 }
 
-/// What the template says where a person is to write; a spec that still says it was not filled in.
+/// Placeholders of the template; a spec that still has one was not filled in.
 const PLACEHOLDERS: [&str; 5] = [
     "What should exist when this is done, and for whom.",
     "- What must not change, and what must not be used.",
@@ -51,7 +51,7 @@ pub fn title(text: &str) -> Result<&str, SpecFault> {
     let first_text = first_text.ok_or(SpecFault::Blank)?;
     let mut fence: Option<&str> = None;
     let mut empty_heading = None;
-    // The line above, if it can be what a line of `=` or `-` underlines.
+    // The previous line, if a line of `=` or `-` could underline it.
     let mut paragraph: Option<&str> = None;
     for (at, line) in text.lines().enumerate() {
         let above = paragraph.take();
@@ -84,7 +84,7 @@ pub fn title(text: &str) -> Result<&str, SpecFault> {
 
 /// Returns the text for a new spec.
 pub fn template(title: &str) -> String {
-    // A title of several lines would end the heading early.
+    // A multi-line title would end the heading early.
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let [goal, constraints, reading, criteria, verification] = PLACEHOLDERS;
     format!(
@@ -119,7 +119,7 @@ fn indentation(line: &str) -> usize {
         .sum()
 }
 
-/// Returns the text after one to six `#`; `None` if the line is no heading.
+/// Returns the text after one to six `#`; `None` if the line is not a heading.
 fn heading(line: &str) -> Option<&str> {
     let line = line.trim();
     let text = line.trim_start_matches('#');
@@ -129,7 +129,7 @@ fn heading(line: &str) -> Option<&str> {
     }
     let text = text.trim();
     let open = text.trim_end_matches('#');
-    // Hashes at the end close the heading, if they stand by themselves.
+    // Trailing hashes close the heading if a space precedes them.
     Some(if open.is_empty() || open.ends_with([' ', '\t']) { open.trim_end() } else { text })
 }
 
@@ -138,13 +138,13 @@ fn is_underline(line: &str) -> bool {
     !line.is_empty() && (line.bytes().all(|b| b == b'=') || line.bytes().all(|b| b == b'-'))
 }
 
-/// Whether a line is prose, and not a quotation, an item of a list, or a rule.
+/// Whether a line is prose, rather than a quotation, a list item, or a rule.
 fn begins_paragraph(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !is_underline(line) && !line.starts_with(['>', '-', '*', '+', '|', '<'])
 }
 
-/// Returns the marks with which a line opens a block of code.
+/// Returns the fence with which a line opens a code block.
 fn fence_mark(line: &str) -> Option<&str> {
     let line = line.trim();
     ['`', '~'].into_iter().find_map(|mark| {

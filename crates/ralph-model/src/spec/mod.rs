@@ -1,4 +1,4 @@
-//! Specs: what one is called, what every one of them must hold, and which one a person means.
+//! Specs: their names, their required content, and selecting one.
 
 pub mod check;
 pub mod name;

@@ -1,7 +1,7 @@
-//! The name of a spec: its path below `specs/`, and every other path that follows from it.
+//! The name of a spec: its path below `specs/`, and all paths derived from it.
 //!
-//! Invariant: two specs never share a file. State is in directories that mirror the areas, runs under a name that tells
-//! areas apart, and a name that could be taken for another spec's archived plan is refused.
+//! Invariant: two specs never share a file. State directories mirror the areas, runs have a name that includes the
+//! area, and a name that could collide with another spec's archived plan is refused.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,17 +9,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Directories at the top of `specs/` that hold the harness's own files.
+/// Top-level directories of `specs/` that contain the harness's own files.
 pub const STATE_DIRECTORIES: [&str; 4] = ["candidates", "done", "plans", "sessions"];
 
-/// Files that are no specs, whatever else they are.
+/// Files that are never specs.
 const NO_SPECS: [&str; 2] = ["README.md", "done.md"];
 
 const FEWEST_DIGITS: usize = 4;
 const EXTENSION: &str = ".md";
 const ARCHIVED: &str = ".attempt-";
 
-/// The most bytes that the name of a spec's runs may have: files with longer names derive from it.
+/// The maximum length of the name of a spec's runs, in bytes: longer file names derive from it.
 const LONGEST: usize = 200;
 
 /// The path of a spec below `specs/`, such as `billing/0010-invoices.md`.
@@ -52,12 +52,12 @@ pub enum SpecPathFault {
     TooLong,
 }
 
-/// Whether a file of this name is meant as a spec, wherever it lies.
+/// Whether a file of this name is meant as a spec, in any directory.
 pub fn is_spec_name(name: &str) -> bool {
     number_of(name).is_some() && name.ends_with(EXTENSION) && !NO_SPECS.contains(&name)
 }
 
-/// Returns the digits a name begins with, if they are enough and a dash follows.
+/// Returns the leading digits of a name, if there are enough and a dash follows.
 pub fn number_of(name: &str) -> Option<&str> {
     let digits = leading_digits(name);
     (digits.len() >= FEWEST_DIGITS && name[digits.len()..].starts_with('-')).then_some(digits)
@@ -83,12 +83,12 @@ impl SpecPath {
         self.0.rsplit_once('/').map_or(&*self.0, |(_, name)| name)
     }
 
-    /// Returns the digits the name begins with.
+    /// Returns the leading digits of the name.
     pub(crate) fn number(&self) -> &str {
         leading_digits(self.file_name())
     }
 
-    /// Returns its directory below `specs/`, if it is not `specs/` itself.
+    /// Returns its directory below `specs/`, unless that is `specs/` itself.
     pub fn area(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(area, _)| area)
     }
@@ -103,7 +103,7 @@ impl SpecPath {
         format!("plans/{}.json", self.stem())
     }
 
-    /// Returns the path below `specs/` at which the plan of the `n`th attempt is archived.
+    /// Returns the archive path of the `n`th plan below `specs/`.
     pub fn archive(&self, n: u32) -> String {
         format!("plans/{}{ARCHIVED}{n}{EXTENSION}", self.stem())
     }
@@ -113,19 +113,19 @@ impl SpecPath {
         format!("candidates/{}.json", self.stem())
     }
 
-    /// Returns the path of the marker below `specs/` that says it is done.
+    /// Returns the path of its done marker below `specs/`.
     pub fn done(&self) -> String {
         format!("done/{}", self.0)
     }
 
-    /// Returns the path below `specs/` of what is known of its sessions.
+    /// Returns the path of its session record below `specs/`.
     pub fn session(&self) -> String {
         format!("sessions/{}.json", self.stem())
     }
 
-    /// Returns the name of the directory its runs are kept in: the id, with the areas before it.
+    /// Returns the directory name of its runs: the id, preceded by the areas.
     ///
-    /// No two specs have the same one: `~` stands for nothing but the slash.
+    /// It is unique per spec: `~` represents only the slash.
     pub fn run_id(&self) -> String {
         let mut name = String::new();
         for character in self.stem().chars() {
@@ -145,7 +145,7 @@ impl SpecPath {
     }
 }
 
-/// Returns a path with its control characters escaped: it may be any file's.
+/// Returns a path with its control characters escaped: it may come from any file.
 fn on_one_line(path: &str) -> String {
     let mut shown = String::new();
     for character in path.chars() {
@@ -220,8 +220,8 @@ impl fmt::Display for SpecPath {
     }
 }
 
-/// Specs are taken in this order: part by part, and by the value of the number a part begins with, so that 10000 comes
-/// after 9999.
+/// Specs are processed in this order: component by component, and by the value of a component's leading number, so that
+/// 10000 comes after 9999.
 impl Ord for SpecPath {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.split('/').map(Part).cmp(other.0.split('/').map(Part))
@@ -255,19 +255,19 @@ impl PartialOrd for Part<'_> {
     }
 }
 
-/// Compares digits by their value, however many there are.
+/// Compares digits by value, of any length.
 pub(super) fn compare_numbers(left: &str, right: &str) -> Ordering {
     let (left, right) = (left.trim_start_matches('0'), right.trim_start_matches('0'));
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
-/// Makes the file name of a new spec; `None` if the title has no letter and no digit.
+/// Returns the file name for a new spec; `None` if the title has no letter and no digit.
 pub fn new_file_name(number: u64, title: &str) -> Option<String> {
     let slug = slug(title)?;
     Some(format!("{number:0FEWEST_DIGITS$}-{slug}{EXTENSION}"))
 }
 
-/// Makes lower-case words with dashes between them of a title.
+/// Turns a title into lower-case words joined by dashes.
 fn slug(title: &str) -> Option<String> {
     const LONGEST_SLUG: usize = 60;
     let lower = title.to_lowercase();

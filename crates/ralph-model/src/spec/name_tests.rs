@@ -140,7 +140,7 @@ fn any_spec() -> impl Strategy<Value = String> {
     "([ab~=.-]{1,3}/){0,2}[0-9]{4,5}-[a~=.]{0,3}(\\.attempt-1)?\\.md"
 }
 
-/// Everything that is kept for a spec.
+/// All files kept for a spec.
 fn files(spec: &SpecPath) -> Vec<String> {
     let mut files = vec![
         spec.plan_md(),

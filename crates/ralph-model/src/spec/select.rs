@@ -1,7 +1,7 @@
-//! Which spec a person means by what they typed.
+//! Resolves a typed name to a spec.
 //!
-//! The path below `specs/` wins, then the name of the file, then its number. What fits several specs is refused: guessing would
-//! start work on the wrong one.
+//! The path below `specs/` wins, then the file name, then the number. An ambiguous name is refused: guessing would
+//! start work on the wrong spec.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use super::name::{SpecPath, compare_numbers};
 /// How many specs an error lists.
 const MOST_LISTED: usize = 5;
 
-/// What was typed is no spec, or several.
+/// The typed name matches no spec, or several.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     #[error("spec `{typed}` not found{}", listed("; did you mean ", nearest))]
@@ -30,7 +30,7 @@ fn listed(before: &str, paths: &[String]) -> String {
     if quoted.is_empty() { String::new() } else { format!("{before}{}", quoted.join(", ")) }
 }
 
-/// Finds the spec that was typed: as a number, a name with or without `.md`, or a path that may lead through `specs/`.
+/// Finds the typed spec: by number, by name with or without `.md`, or by a path that may contain `specs/`.
 pub fn select<'a>(specs: &'a [SpecPath], typed: &str) -> Result<&'a SpecPath, SelectError> {
     select_index(specs, typed).map(|at| &specs[at])
 }
@@ -51,7 +51,7 @@ fn select_index(specs: &[SpecPath], typed: &str) -> Result<usize, SelectError> {
     Err(SelectError::Unknown { typed: typed.to_owned(), nearest: wish.near(specs) })
 }
 
-/// What was typed, taken apart.
+/// The typed text, split.
 struct Wish {
     directories: Vec<String>,
     /// Without `.md`.
@@ -68,7 +68,7 @@ impl Wish {
         Wish { directories: parts, name }
     }
 
-    /// Lists what may have been meant: specs with a name like it, else with a number like it, else those that contain it.
+    /// Lists likely specs: those with a similar name, otherwise with a similar number, otherwise those that contain it.
     fn near(&self, specs: &[SpecPath]) -> Vec<String> {
         let like = |part: fn(&SpecPath) -> &str| {
             let mut words = nearest(&self.name, specs.iter().map(part));
@@ -105,7 +105,7 @@ impl Wish {
             && compare_numbers(&self.name, spec.number()) == Ordering::Equal
     }
 
-    /// Whether the directories lead to the spec's area, from `specs/` or from anywhere through a directory of that name.
+    /// Whether the directories match the spec's area, relative to `specs/` or through any directory of that name.
     fn is_in_area(&self, spec: &SpecPath) -> bool {
         let area: Vec<&str> = spec.area().map_or_else(Vec::new, |area| area.split('/').collect());
         let Some(outside) = self.directories.len().checked_sub(area.len()) else { return false };

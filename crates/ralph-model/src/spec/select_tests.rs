@@ -40,7 +40,7 @@ fn a_spec_is_found_by_whatever_names_only_it() {
         ("specs/area/3", "area/0003-foo.md"),
         ("0005-bar", "area/0005-bar.md"),
         ("5", "area/0005-bar.md"),
-        // The path of one, and only the name of the other.
+        // The path of one spec, and only the file name of the other.
         ("0003-foo.md", "0003-foo.md"),
         ("0003-foo", "0003-foo.md"),
     ] {

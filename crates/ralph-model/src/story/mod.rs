@@ -1,9 +1,9 @@
-//! The machine of `ralph run` for one story of the PRD: from its line in the PRD and its record to the one next step.
+//! The state machine of `ralph run` for one story: from its entry in the PRD and its record to the next step.
 //!
-//! The PRD says what is to be done, and at the tip of the run's branch what is done; the [`StoryRecord`], in private
-//! state, says how far the judgement of a claim has come. There is no state beside these two. What happened
-//! ([`StoryFact`]) becomes an ordered list of writes ([`settle`]); [`heal`] returns the writes that a crash prevented, and
-//! those that follow from a story that was changed or removed meanwhile.
+//! The PRD says what to do and, at the tip of the run's branch, what is done; the [`StoryRecord`], in private state,
+//! says how far the judgement of a claim has progressed. There is no other state. An event ([`StoryFact`]) becomes an
+//! ordered list of writes ([`settle`]); [`heal`] returns the writes that a crash prevented, and those that follow from
+//! a story that was changed or removed meanwhile.
 //!
 //! | state | next step |
 //! |---|---|
@@ -28,37 +28,37 @@ pub use settle::{IllegalStoryFact, StoryFact, StoryWrite, heal, settle};
 /// What private state holds about a story.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoryRecord {
-    /// The story as the last run was given it: a claim is about this text and no other.
+    /// The text of the story given to the last run: a claim is about exactly this text.
     #[serde(default)]
     pub given: Option<Story>,
     #[serde(default)]
     pub claim: StoryClaim,
-    /// The run whose result is recorded. A result of this run that turns up again, after a crash, changes nothing.
+    /// The run whose result is recorded. Processing its result again after a crash changes nothing.
     #[serde(default)]
     pub settled_run: Option<RunId>,
-    /// How often work on it was rejected since a person last had it tried again.
+    /// How often its work was rejected since a person last allowed another try.
     #[serde(default)]
     pub rejections: u32,
-    /// The commit that was rejected last: claimed again, it is rejected without being measured.
+    /// The commit rejected last: if it is claimed again, it is rejected without being measured.
     #[serde(default)]
     pub rejected: Option<CommitId>,
-    /// What the next run is to know.
+    /// The feedback for the next run.
     #[serde(default)]
     pub feedback: Option<String>,
-    /// How often accepted work could not be put on the branch and went back.
+    /// How often accepted work could not land on the branch and was sent back.
     #[serde(default)]
     pub landings_refused: u32,
 }
 
-/// How far the judgement of a claim has come.
+/// How far the judgement of a claim has progressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum StoryClaim {
     #[default]
     None,
-    /// The work was accepted; the branch and the PRD may not have it yet.
+    /// The work was accepted; the branch and the PRD may not reflect it yet.
     Accepted { run: Option<RunId>, acceptance: Acceptance },
-    /// Nothing has to change, says the implementer. A verifier gives its opinion first.
+    /// The implementer claims that nothing has to change. A verifier gives its opinion first.
     NoChange { reason: String },
     /// A person decides, with the verifier's opinion.
     NoChangeReviewed { reason: String, opinion: String },
@@ -72,7 +72,7 @@ pub enum StoryInPrd {
     Gone,
     Passes,
     Failing {
-        /// It asks for something else than the last run was given.
+        /// Its requirements differ from what the last run was given.
         changed: bool,
     },
 }
@@ -85,7 +85,7 @@ pub struct StoryMarkers {
 }
 
 impl StoryMarkers {
-    /// Puts a story of the PRD and its record together.
+    /// Combines a story of the PRD with its record.
     pub fn of(story: Option<&Story>, record: StoryRecord) -> StoryMarkers {
         let in_prd = match story {
             None => StoryInPrd::Gone,
@@ -98,12 +98,12 @@ impl StoryMarkers {
     }
 }
 
-/// Where a story stands.
+/// The state of a story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoryState {
     NotFailing,
     Open,
-    /// Decided; the writes that follow are not all done.
+    /// Decided; the remaining writes are not complete.
     Accepted,
     NoChange {
         reason: String,
@@ -116,7 +116,7 @@ pub enum StoryState {
         works: Vec<Work>,
         question: String,
     },
-    /// Rejected too often; `last` says what was wrong the last time.
+    /// Rejected too often; `last` is the latest reason.
     Exhausted {
         times: u32,
         last: String,
@@ -124,7 +124,7 @@ pub enum StoryState {
 }
 
 impl StoryState {
-    /// Reads the state from the markers. `most` is the number of rejections after which a person is asked.
+    /// Derives the state from the markers. `most` is the number of rejections after which a person is asked.
     pub fn of(markers: &StoryMarkers, most: u32) -> StoryState {
         let StoryInPrd::Failing { changed } = markers.in_prd else { return StoryState::NotFailing };
         let record = &markers.record;
@@ -135,7 +135,7 @@ impl StoryState {
                 StoryState::NoChangeReviewed { reason, opinion }
             }
             StoryClaim::Undecided { works, question } => StoryState::Undecided { works, question },
-            // Rejections were about the text that the story had then.
+            // Rejections were about the story's text at that time.
             StoryClaim::None if changed || record.rejections < most => StoryState::Open,
             StoryClaim::None => StoryState::Exhausted {
                 times: record.rejections,

@@ -1,14 +1,14 @@
-//! From what happened to a story to what is written, in an order that a crash cannot hurt.
+//! Turns events of a story into writes, in crash-safe order.
 //!
-//! An acceptance is recorded before anything follows from it: after that [`heal`] returns the rest; before it, the result
-//! of the run is still pending and is judged again. Every other fact is one record, which also settles its run.
+//! An acceptance is recorded before its consequences: after that [`heal`] returns the rest; before it, the result of
+//! the run is still pending and is judged again. Every other fact is one record, which also settles its run.
 
 use super::{StoryClaim, StoryInPrd, StoryMarkers, StoryRecord, StoryState};
 use crate::build::{Acceptance, Rejection, Work};
 use crate::id::RunId;
 use crate::prd::Story;
 
-/// What the next run is told when the story was changed while a run was at work on it.
+/// The feedback if the story was changed while a run was working on it.
 const CHANGED: &str = "The story was changed while the last run was at work on it. What that run did is still there: \
      keep what fits the story as it is now, and change what does not.";
 
@@ -19,7 +19,7 @@ pub enum StoryFact {
     Given {
         story: Story,
     },
-    /// A run says that nothing has to change.
+    /// A run claims that nothing has to change.
     NoChangeClaimed {
         run: RunId,
         reason: String,
@@ -32,16 +32,16 @@ pub enum StoryFact {
         run: Option<RunId>,
         acceptance: Acceptance,
     },
-    /// Work was rejected, or a run ended without a claim that counts.
+    /// Work was rejected, or a run ended without a valid claim.
     Rejected {
         run: Option<RunId>,
         rejection: Rejection,
     },
-    /// Accepted work does not fit what the branch has become. It goes back at no cost.
+    /// Accepted work does not fit the branch as it is now. It is sent back at no cost.
     LandingRefused {
         why: String,
     },
-    /// Accepted work could not land too often: a person decides.
+    /// Accepted work failed to land too often: a person decides.
     LandingStuck {
         question: String,
     },
@@ -55,21 +55,21 @@ pub enum StoryFact {
         works: Vec<Work>,
         question: String,
     },
-    /// A person lets a story be tried again that was rejected too often, with what the next run is to know.
+    /// A person allows another try of a story that was rejected too often, with advice for the next run.
     Retried {
         advice: Option<String>,
     },
-    /// The story was changed while the run was at work on it: what it claims is about another text.
+    /// The story was changed while the run was working on it: its claim is about another text.
     Outdated {
         run: RunId,
     },
-    /// The story was removed, or passes by a person's word, while the run was at work on it.
+    /// The story was removed, or a person marked it as passing, while the run was working on it.
     LaidAside {
         run: RunId,
     },
 }
 
-/// One write. Each is whole or not there, and doing it twice does no harm.
+/// One write. Each is atomic and idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoryWrite {
     Record(Box<StoryRecord>),
@@ -77,7 +77,7 @@ pub enum StoryWrite {
     Pass {
         acceptance: Acceptance,
     },
-    /// Forgets the pinned gates and where work on the story began.
+    /// Removes the pinned gates and the recorded base of the story.
     ForgetBeginning,
 }
 
@@ -89,7 +89,7 @@ pub struct IllegalStoryFact {
     pub fact: Box<StoryFact>,
 }
 
-/// Returns what a fact writes, in order, or refuses a fact that is illegal in this state.
+/// Returns the writes of a fact, in order, or refuses a fact that is illegal in this state.
 pub fn settle(
     markers: &StoryMarkers,
     fact: &StoryFact,
@@ -171,18 +171,18 @@ pub fn settle(
     })
 }
 
-/// Tells which facts can happen in which state.
+/// Whether a fact can occur in a state.
 fn is_legal(state: &StoryState, markers: &StoryMarkers, fact: &StoryFact) -> bool {
     use {StoryFact as F, StoryState as S};
     match fact {
         F::Given { .. } => matches!(state, S::Open),
         F::NoChangeClaimed { .. } => matches!(state, S::Open) && !is_changed(markers),
         F::OpinionGiven { .. } => matches!(state, S::NoChange { .. }),
-        // Nothing that was found of another text holds for this one.
+        // Findings about another text do not apply to this one.
         F::Accepted { .. } | F::Undecided { .. } if is_changed(markers) => false,
         F::Accepted { run, .. } => match state {
             S::Open => run.is_some(),
-            // Only a person can settle these, and only they do so without a run.
+            // Only a person can settle these, and a person's fact has no run.
             S::NoChangeReviewed { .. } | S::Undecided { .. } => run.is_none(),
             _ => false,
         },
@@ -209,13 +209,13 @@ fn is_changed(markers: &StoryMarkers) -> bool {
     markers.in_prd == StoryInPrd::Failing { changed: true }
 }
 
-/// The end of work on a story: nothing is known of it any more but which run was the last.
+/// The end of work on a story: only its last run is kept.
 fn forgotten(settled_run: Option<RunId>) -> Vec<StoryWrite> {
     let record = StoryRecord { settled_run, ..StoryRecord::default() };
     vec![StoryWrite::ForgetBeginning, StoryWrite::Record(Box::new(record))]
 }
 
-/// The record of a story that asks for something else now: claims and rejections were about the old text.
+/// The record of a story whose requirements changed: claims and rejections were about the old text.
 fn outdated(old: &StoryRecord, run: Option<&RunId>) -> StoryRecord {
     StoryRecord {
         settled_run: run.cloned().or_else(|| old.settled_run.clone()),

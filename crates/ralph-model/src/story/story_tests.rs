@@ -47,7 +47,7 @@ fn open() -> StoryMarkers {
     StoryMarkers::of(Some(&story("a")), StoryRecord::default())
 }
 
-/// The disk: what one write leaves behind. The PRD has the story `a`, or another text if the markers say so.
+/// The simulated disk: applies one write. The PRD has the story `a`, or another text if the markers say so.
 fn write(markers: &mut StoryMarkers, write: &StoryWrite) {
     let text = match markers.in_prd {
         StoryInPrd::Failing { changed: true } => "b",
@@ -117,7 +117,7 @@ fn changed(markers: &StoryMarkers) -> StoryMarkers {
     StoryMarkers::of(Some(&story("b")), markers.record.clone())
 }
 
-/// Every state, and those that only a crash or a person leaves.
+/// Every state, including those that only a crash or a person can produce.
 fn situations() -> Vec<(&'static str, StoryMarkers)> {
     let given = after(open(), &fact("given"));
     let rejected = after(given.clone(), &fact("rejected"));
@@ -204,12 +204,13 @@ fn the_whole_table_of_states_and_facts_is_known() {
     assert!(table == known, "the table is now:\n{table}");
 }
 
-/// Cut after any write and healed, a story ends where it would have ended. Before the first one nothing has happened.
+/// A story interrupted after any write and healed reaches the same end state. Before the first write nothing has
+/// happened.
 #[test]
 fn a_crash_between_two_writes_changes_nothing_in_the_end() {
     for (situation, markers) in situations() {
         for (told, fact) in facts() {
-            // Accepted work that a crash interrupts is landed again, and refused again.
+            // A landing interrupted by a crash is repeated, and refused again.
             if told.starts_with("landing") {
                 continue;
             }
@@ -241,7 +242,7 @@ fn what_is_healed_needs_no_healing() {
     }
 }
 
-/// However facts follow one another, a story passes only by work or a person's word that was about its present text.
+/// In any sequence of facts, a story passes only by work or a person's decision about its present text.
 #[derive(Clone, Debug)]
 enum Happening {
     Fact(usize),
@@ -290,7 +291,7 @@ proptest! {
                         markers = StoryMarkers::of(Some(&story(&text)), (**record).clone());
                     }
                     StoryWrite::Pass { .. } => {
-                        // A person's word on what no run was given is about the text they see.
+                        // A person's decision on a story that no run was given is about the text they see.
                         let same = given.as_ref().is_none_or(|given| given.title == text);
                         prop_assert!(same, "{given:?} passed for {text}");
                         return Ok(());

@@ -1,11 +1,11 @@
-//! Runners that list their tests one by one, and may give no summary.
+//! Runners that list single tests and may print no summary.
 
 use serde::Deserialize;
 
 use super::TestCounts;
 use super::runners::number;
 
-/// What `go test` said. Plain output names failures only, so it is no count.
+/// The output of `go test`. Plain output names failures only, so it gives no count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GoTests {
     pub(super) counts: TestCounts,
@@ -14,7 +14,7 @@ pub(super) struct GoTests {
     pub(super) found_none: bool,
 }
 
-/// What a TAP producer said.
+/// The output of a TAP producer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TapTests {
     pub(super) counts: TestCounts,
@@ -64,7 +64,7 @@ impl GoTests {
         }
     }
 
-    /// Reads the line that says how a package ended.
+    /// Parses the result line of a package.
     pub(super) fn read_package(&mut self, line: &str) {
         if !line.starts_with("ok  \t") {
             return;
@@ -78,7 +78,7 @@ impl GoTests {
 }
 
 impl TapTests {
-    /// Reads a line with the result of one test.
+    /// Parses the result line of one test.
     pub(super) fn read(&mut self, line: &str) {
         let (counted, rest) = match (line.strip_prefix("ok "), line.strip_prefix("not ok ")) {
             (Some(rest), _) => (&mut self.counts.passed, rest),

@@ -1,9 +1,9 @@
-//! How many tests a gate executed, read from what its test runner printed.
+//! Counts the tests that a gate executed, from the output of its test runner.
 //!
-//! The output is read once, as a stream: lines longer than any summary are skipped, and nothing is kept
-//! but counts and the names of tests that passed. What several runners in one output say is added up. A runner that is not known, or that prints no counts,
-//! gives `None`, which is not the same as none executed. The counts are what the output says: they catch tests that went
-//! missing, not a program that prints lies; for those there are the gate's exit and the pinned command.
+//! The output is read once, as a stream: lines longer than any summary are skipped, and only counts and the names of
+//! passed tests are kept. Counts of several runners in one output are added. An unknown runner, or one without counts,
+//! gives `None`, which differs from zero. The counts are what the output says: they detect missing tests, not a program
+//! that prints lies; the gate's exit code and the pinned command cover those.
 
 mod listed;
 mod names;
@@ -20,7 +20,7 @@ use runners::Tally;
 /// No line of a summary is longer than this.
 const LONGEST_LINE: usize = 4096;
 
-/// What became of the tests of a run.
+/// The test results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCounts {
@@ -42,13 +42,13 @@ impl TestCounts {
         self.skipped = self.skipped.saturating_add(more.skipped);
     }
 
-    /// Splits a total into its parts; what neither failed nor was skipped has passed.
+    /// Splits a total into parts; tests that neither failed nor were skipped have passed.
     fn of_total(total: u64, failed: u64, skipped: u64) -> TestCounts {
         TestCounts { passed: total.saturating_sub(failed.saturating_add(skipped)), failed, skipped }
     }
 }
 
-/// Reads the output of a gate as it comes.
+/// Parses the output of a gate incrementally.
 #[derive(Clone, Debug, Default)]
 pub struct TestCounter {
     line: Vec<u8>,
@@ -57,11 +57,11 @@ pub struct TestCounter {
     names: NameReader,
 }
 
-/// What an output says of tests.
+/// The test results in an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestReport {
     pub counts: Option<TestCounts>,
-    /// The tests that passed, where all of them are named.
+    /// The tests that passed, if all of them are named.
     pub names: Option<PassedTests>,
 }
 
@@ -70,7 +70,7 @@ impl TestCounter {
         TestCounter::default()
     }
 
-    /// Takes the next piece of output, cut anywhere.
+    /// Parses the next chunk of output, split anywhere.
     pub fn feed(&mut self, mut output: &[u8]) {
         while let Some(end) = output.iter().position(|byte| *byte == b'\n') {
             self.extend(&output[..end]);
@@ -80,7 +80,7 @@ impl TestCounter {
         self.extend(output);
     }
 
-    /// Returns what all of the output said.
+    /// Returns the result for the whole output.
     pub fn finish(mut self) -> TestReport {
         self.end_line();
         let counts = self.tally.finish();
@@ -108,7 +108,7 @@ impl TestCounter {
     }
 }
 
-/// Whether a line begins as one that says something may begin, so that a flood of others costs next to nothing.
+/// Whether a line starts like a relevant one; makes floods of other lines cheap.
 fn may_count(line: &[u8]) -> bool {
     let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
     let hidden = || line.contains(&b'\r');
@@ -120,7 +120,7 @@ fn may_count(line: &[u8]) -> bool {
     })
 }
 
-/// Returns the text a terminal would show for a line: without escape sequences, and what was overwritten left out.
+/// Returns the text a terminal would show for a line: without escape sequences and overwritten text.
 fn plain(line: &[u8]) -> Cow<'_, str> {
     if !line.contains(&0x1b) && !line.contains(&b'\r') {
         return String::from_utf8_lossy(line);
@@ -130,7 +130,7 @@ fn plain(line: &[u8]) -> Cow<'_, str> {
     while let Some(byte) = bytes.next() {
         match byte {
             0x1b => match bytes.next() {
-                // A control sequence ends with its first byte from `@` on.
+                // A control sequence ends at its first byte from `@` on.
                 Some(b'[') => {
                     while bytes.next().is_some_and(|byte| !(0x40..=0x7e).contains(&byte)) {}
                 }

@@ -1,4 +1,4 @@
-//! The names of tests that passed, where a runner tells them.
+//! The names of passed tests, if a runner prints them.
 //!
 //! | runner | a test that passed |
 //! |---|---|
@@ -10,25 +10,25 @@
 //! | jest, vitest, mocha, node | `✓ NAME (3 ms)` |
 //! | ctest, dotnet, bun | `Test #1: NAME … Passed`, `Passed NAME [1 ms]`, `(pass) NAME` |
 //!
-//! The same name may be that of several tests (in two crates, two files, two suites), so names are counted. They are
-//! known only if there are at least as many as the runner says passed.
+//! Several tests may share a name (in two crates, files or suites), so names are counted. They are complete only if
+//! there are at least as many as the runner's count of passed tests.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// More tests than any project has, and fewer than fill memory.
+/// More than any project has, and not enough to exhaust memory.
 const MOST: usize = 200_000;
 const LONGEST: usize = 500;
 
-/// The tests that passed, each with how many of that name did.
+/// The tests that passed, with a count per name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedTests {
     names: BTreeMap<String, u32>,
 }
 
 impl PassedTests {
-    /// Returns the names of which fewer passed in another run.
+    /// Returns the names that passed less often in another run.
     pub(crate) fn missing_in(&self, other: &PassedTests) -> Vec<String> {
         let count = |name: &String| other.names.get(name).copied().unwrap_or_default();
         let missing = self.names.iter().filter(|(name, passed)| count(name) < **passed);
@@ -55,7 +55,7 @@ impl PassedTests {
     }
 }
 
-/// Reads names from the lines of an output.
+/// Extracts names from the lines of an output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameReader {
     found: PassedTests,
@@ -63,7 +63,7 @@ pub(super) struct NameReader {
 }
 
 impl NameReader {
-    /// Reads one line, as a terminal would show it.
+    /// Parses one line, as a terminal would show it.
     pub(super) fn read(&mut self, line: &str) {
         let text = line.trim();
         let Some(name) = passed_name(text) else { return };
@@ -78,7 +78,7 @@ impl NameReader {
         *self.found.names.entry(name).or_default() += 1;
     }
 
-    /// Returns the names, if there are as many as the runner says passed.
+    /// Returns the names, if there are as many as the runner's count of passed tests.
     pub(super) fn finish(self, passed: Option<u64>) -> Option<PassedTests> {
         let total = self.found.total();
         let are_all = !self.too_many && total > 0 && passed.is_none_or(|passed| total >= passed);
@@ -86,7 +86,7 @@ impl NameReader {
     }
 }
 
-/// Returns the test that a line says has passed.
+/// Returns the test that a line reports as passed.
 fn passed_name(text: &str) -> Option<String> {
     if let Some(name) = text.strip_prefix("--- PASS: ") {
         return Some(without_time(name).to_owned());
@@ -127,7 +127,7 @@ fn passed_name(text: &str) -> Option<String> {
         .rsplit_once(" ... ok")
         .filter(|(_, rest)| rest.is_empty() || rest.starts_with(" ("))?;
     let name = name.strip_prefix("test ").unwrap_or(name).trim();
-    // The line of an example in documentation moves with everything above it.
+    // The line number of a doctest changes with everything above it.
     Some(match name.rsplit_once(" (line ") {
         Some((name, rest)) => match rest.split_once(')') {
             Some((_, mark)) => format!("{name}{mark}"),
@@ -164,7 +164,7 @@ fn go_event(text: &str) -> Option<String> {
     Some(format!("{} {}", event.package?, event.test?))
 }
 
-/// Cuts how long a test took, which is never the same twice: `(3 ms)`, `[0.2s]`, `12ms`.
+/// Removes the duration of a test, which varies: `(3 ms)`, `[0.2s]`, `12ms`.
 fn without_time(name: &str) -> &str {
     let is_time = |text: &str| {
         let text = text.trim_matches(['(', ')', '[', ']', ' ']);

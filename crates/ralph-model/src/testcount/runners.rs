@@ -1,4 +1,4 @@
-//! The summaries of the test runners that are known, line by line.
+//! The summaries of known test runners, line by line.
 //!
 //! | runner | what is read |
 //! |---|---|
@@ -21,12 +21,12 @@
 use super::TestCounts;
 use super::listed::{GoTests, TapTests};
 
-/// What has been read so far.
+/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     counts: TestCounts,
     any: bool,
-    /// unittest said how many it ran, and not yet how they ended.
+    /// unittest has printed its number of tests, but not yet their result.
     ran: Option<u64>,
     bun: TestCounts,
     go: GoTests,
@@ -54,7 +54,7 @@ impl Tally {
         self.counts.add(counts);
     }
 
-    /// Reads one line.
+    /// Parses one line.
     pub(super) fn read(&mut self, line: &str) {
         let text = line.trim();
         let Some(first) = text.chars().next() else { return };
@@ -77,7 +77,7 @@ impl Tally {
                 self.read_list(counts);
             }
         } else if let Some(rest) = after("Summary [") {
-            // The number of tests is said again by what became of them.
+            // The total repeats what the individual counts say.
             if let Some((_, counts)) = rest.split_once("run:") {
                 self.read_list(counts);
             }
@@ -111,7 +111,7 @@ impl Tally {
         }
     }
 
-    /// Reads a line that begins with a number.
+    /// Parses a line that begins with a number.
     fn read_number_first(&mut self, text: &str) {
         let Some((count, rest)) = number(text) else { return };
         if rest.starts_with("% tests passed,") {
@@ -142,7 +142,7 @@ impl Tally {
         }
     }
 
-    /// Reads `12 tests, 1 failure, 2 pending` in the words of several runners.
+    /// Parses `12 tests, 1 failure, 2 pending` in the vocabulary of several runners.
     fn read_total_first(&mut self, total: u64, rest: &str) -> bool {
         let Some((unit, parts)) = rest.trim_start().split_once(',') else { return false };
         let units = ["tests", "test", "runs", "run", "examples", "example", "tests completed"];
@@ -165,7 +165,7 @@ impl Tally {
         true
     }
 
-    /// Reads a list of `N word` that says nothing else.
+    /// Parses a line that is only a list of `N word`.
     fn read_list(&mut self, text: &str) {
         if text.starts_with("no tests ran") {
             self.found(TestCounts::default());
@@ -174,7 +174,7 @@ impl Tally {
         }
     }
 
-    /// Reads what follows `Tests:`, which two families of runners write differently.
+    /// Parses the text after `Tests:`, which two families of runners write differently.
     fn read_tests_line(&mut self, rest: &str) {
         if rest.contains("Assertions:") {
             let with_key = format!("Tests: {rest}");
@@ -184,7 +184,7 @@ impl Tally {
         }
     }
 
-    /// Reads a list of `Word: N`.
+    /// Parses a list of `Word: N`.
     fn read_keyed(&mut self, text: &str) {
         let (mut total, mut passed, mut failed, mut skipped) = (None, None, 0_u64, 0_u64);
         for part in text.split(',') {
@@ -221,7 +221,7 @@ impl Tally {
         }
     }
 
-    /// Reads what follows `Ran`: unittest's count, or the end of bun's summary.
+    /// Parses the text after `Ran`: unittest's count, or the end of bun's summary.
     fn read_ran(&mut self, rest: &str) {
         let Some((count, rest)) = number(rest) else { return };
         let rest = rest.trim_start().trim_start_matches("tests").trim_start_matches("test");
@@ -233,7 +233,7 @@ impl Tally {
         }
     }
 
-    /// Reads the line with which unittest, `PHPUnit` or `JUnit` say how it ended.
+    /// Parses the result line of unittest, `PHPUnit` or `JUnit`.
     fn read_result(&mut self, text: &str) {
         let details =
             text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or_default();
@@ -270,14 +270,14 @@ impl Tally {
             "skipped" | "todo" => counts.skipped = count,
             _ => return,
         }
-        // Such lines are comments that could mean anything before the one that begins the summary.
+        // Before the line that begins the summary, such lines are arbitrary comments.
         if self.tap.summarised {
             self.found(counts);
         }
     }
 }
 
-/// What runners say that found nothing to run.
+/// Messages of runners that found no tests.
 const NO_TESTS: [&str; 7] = [
     "no tests ran in",
     "No tests found",
@@ -288,19 +288,19 @@ const NO_TESTS: [&str; 7] = [
     "No test is available in",
 ];
 
-/// Splits off the number that a text begins with.
+/// Splits off a leading number.
 pub(super) fn number(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok().map(|number| (number, &text[end..]))
 }
 
-/// Whether nothing but a remark in parentheses is left.
+/// Whether only a remark in parentheses is left.
 fn only_a_remark(rest: &str) -> bool {
     let rest = rest.trim();
     rest.is_empty() || (rest.starts_with('(') && rest.ends_with(')'))
 }
 
-/// Reads a list of `N word`, separated by `,`, `;` or `|`, if all of it is that.
+/// Parses a list of `N word`, separated by `,`, `;` or `|`; `None` if there is anything else.
 fn list(text: &str) -> Option<TestCounts> {
     let (text, timed) = match text.rsplit_once(" in ") {
         Some((list, time)) if time.starts_with(|c: char| c.is_ascii_digit()) => (list, true),
@@ -326,7 +326,7 @@ fn list(text: &str) -> Option<TestCounts> {
         let (count, word) = number(item)?;
         let word = word.strip_prefix(' ')?.trim_start();
         let counted = match word {
-            // A flaky test passed in the end, and is not among those that passed at once.
+            // A flaky test passed in the end, and is not counted among those that passed at once.
             "passed" | "succeeded" | "xpassed" | "flaky" => &mut counts.passed,
             "failed" | "error" | "errors" | "timed out" | "exec failed" => &mut counts.failed,
             "skipped" | "ignored" | "pending" | "todo" | "disabled" | "xfailed" | "deselected"
@@ -337,7 +337,7 @@ fn list(text: &str) -> Option<TestCounts> {
         };
         *counted = counted.saturating_add(count);
         any = true;
-        // Compilers count errors as well; a test runner has more to say.
+        // Compilers count errors as well; a test runner prints more than that.
         of_tests |= !matches!(word, "error" | "errors");
     }
     (any && of_tests).then_some(counts)

@@ -298,7 +298,7 @@ fn endless_output_is_read_in_flat_memory() {
     assert_eq!(counter.finish().counts, counts(4, 0, 0));
 }
 
-/// Lines made of the words that runners use.
+/// Lines made of the words of runners.
 fn odd_line() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         (0..2000_u64).prop_map(|n| n.to_string()),
@@ -358,7 +358,7 @@ proptest! {
     fn counts_never_exceed_what_the_lines_say(lines in prop::collection::vec(odd_line(), 0..20)) {
         let output = lines.join("\n");
         if let Some(counts) = count(&output) {
-            // Each line of TAP or of go stands for one test without a number of its own.
+            // Each line of TAP or go represents one test without a number.
             let most = numbers(&output) + lines.len() as u64;
             prop_assert!(counts.executed() + counts.skipped <= most, "{counts:?} from {output}");
         }

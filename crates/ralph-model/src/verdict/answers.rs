@@ -1,7 +1,7 @@
-//! A verifier's answers about changed checks, path by path, in a form that can be tested.
+//! A verifier's answers about changed checks, path by path, in a testable form.
 //!
-//! A verdict of one word says nothing about a check that was changed. So each path with which the work passes only as it is
-//! now gets a line of its own:
+//! A one-word verdict says nothing about a changed check. So each path whose old version the work fails with gets its
+//! own line:
 //!
 //! ```text
 //! CHECK tests/a.py: asked: a passage of the spec
@@ -9,8 +9,8 @@
 //! CHECK tests/c.py: weaker: why
 //! ```
 //!
-//! An [`Agreement`] is made here alone, from answers that were tested. It remains an opinion; that the passage stands in the
-//! spec makes a bad one easy to see.
+//! An [`Agreement`] can be created only here, from tested answers. It remains an opinion; requiring a passage from the
+//! spec makes a bad one easy to spot.
 
 use std::fmt;
 
@@ -18,18 +18,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::testcount::PassedTests;
 
-/// How a line begins that answers about a check.
+/// The prefix of a line that answers about a check.
 pub(crate) const CHECK: &str = "CHECK ";
-/// A passage that is shorter stands in many texts by chance.
+/// A shorter passage occurs in many texts by chance.
 const SHORTEST_QUOTE: usize = 20;
 
-/// What a verifier says of one changed check.
+/// A verifier's opinion on one changed check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum CheckOpinion {
     /// The spec asks for the change.
     Asked { quote: String },
-    /// The same is checked by another test.
+    /// Another test checks the same.
     Refactor { was: String, now: String },
     /// It checks less than before.
     Weaker { why: String },
@@ -50,7 +50,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Whether a path was agreed with.
+    /// Whether a path was approved.
     pub fn covers(&self, path: &str) -> bool {
         self.answers.iter().any(|answer| answer.path == path)
     }
@@ -66,7 +66,7 @@ impl Agreement {
     }
 }
 
-/// What is wrong with the form of an answer.
+/// A formal error of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerSlip {
     LeftOut { path: String },
@@ -109,30 +109,30 @@ impl fmt::Display for AnswerSlip {
     }
 }
 
-/// What answers are tested against.
+/// The data that answers are tested against.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerTest<'a> {
-    /// The paths that were asked about.
+    /// The paths in question.
     pub asked: &'a [String],
-    /// The text that decides, as the person wrote it.
+    /// The authoritative text, as the person wrote it.
     pub spec: &'a str,
-    /// The tests that passed at the base; empty where the runner names none.
+    /// The tests that passed at the base; empty if the runner names none.
     pub before: Vec<&'a PassedTests>,
     /// The tests that passed at the candidate.
     pub passed: Vec<&'a PassedTests>,
 }
 
-/// What came of testing answers.
+/// The result of testing answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tested {
     Agreed(Agreement),
-    /// The verifier itself says that a check has become weaker.
+    /// The verifier itself says that a check became weaker.
     Weaker(Vec<CheckAnswer>),
     Slips(Vec<AnswerSlip>),
 }
 
 impl AnswerTest<'_> {
-    /// Reads the answers in a message and tests each of them.
+    /// Parses the answers in a message and tests each of them.
     pub fn test(&self, message: &str) -> Tested {
         let (mut answers, mut slips): (Vec<CheckAnswer>, Vec<AnswerSlip>) =
             (Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ impl AnswerTest<'_> {
     }
 }
 
-/// Finds the passages that stand for paths in different directories.
+/// Finds passages quoted for paths in different directories.
 fn shared_quotes(answers: &[CheckAnswer]) -> Vec<AnswerSlip> {
     let quoted: Vec<(&str, String)> = answers
         .iter()
@@ -215,14 +215,14 @@ fn share_directory(one: &str, other: &str) -> bool {
     one == other || is_below(&one, &other) || is_below(&other, &one)
 }
 
-/// Returns what the last line about a path says.
+/// Returns the opinion in the last line about a path.
 fn answer_about(message: &str, path: &str) -> Result<CheckOpinion, AnswerSlip> {
     let mut lines = message.lines().rev().filter_map(|line| rest_about(line, path));
     let line = lines.next().ok_or_else(|| AnswerSlip::LeftOut { path: path.to_owned() })?;
     opinion(line).ok_or_else(|| AnswerSlip::Unreadable { path: path.to_owned() })
 }
 
-/// Returns what follows the path in a line about it, with Markdown around either.
+/// Returns the text after the path in a line about it, ignoring Markdown around either.
 fn rest_about<'l>(line: &'l str, path: &str) -> Option<&'l str> {
     let line = line.trim().trim_start_matches(['-', '*', '>', ' ', '`', '_']);
     let rest = line.strip_prefix(CHECK.trim())?.trim_start_matches([' ', '*', '`', '"', '_', ':']);
@@ -254,7 +254,7 @@ fn unquoted(text: &str) -> &str {
     text.trim().trim_matches(['"', '`', '“', '”', '*', ' '])
 }
 
-/// Returns a text with every stretch of white space as one space.
+/// Collapses every run of white space into one space.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

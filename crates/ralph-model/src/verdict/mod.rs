@@ -1,6 +1,6 @@
-//! The judge: from what the agent claims and what the harness measured to what follows.
+//! The judge: from the agent's claim and the harness's measurements to a verdict.
 //!
-//! A run that did not complete is not judged: it is trouble, or a fact about the work, before anyone looks at its claim.
+//! A run that did not complete is not judged: it is trouble, or a fact about the work, before its claim is considered.
 //! The first line that applies decides:
 //!
 //! | claim | what else is known | verdict |
@@ -18,9 +18,9 @@
 //! | commit | a gate can be run nowhere | a person decides |
 //! | commit | | accepted |
 //!
-//! The verifier's word counts only about a candidate with which the harness itself finds no fault, and its trouble
-//! rejects nothing. Where no verifier was asked the rest decides: a workflow that has one asks it about what would be
-//! accepted (or needs a person for want of a change), and judges again.
+//! The verifier's statement counts only for a candidate without faults found by the harness, and its trouble rejects
+//! nothing. If no verifier was asked, the rest decides: a workflow with a verifier asks it about work that would be
+//! accepted (or that needs a person because nothing changed), and judges again.
 
 mod answers;
 mod reason;
@@ -38,20 +38,20 @@ use crate::run::Trouble;
 pub use answers::{Agreement, AnswerSlip, AnswerTest, CheckAnswer, CheckOpinion, Tested};
 pub use reason::{PersonQuestion, Reason, VerifierQuestion, questions_for_verifier};
 
-/// What an agent that was to do the work says.
+/// The claim of an agent that did the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The work is in this commit. What was measured of it comes with it.
+    /// The work is in this commit, given with its measurements.
     Commit(Measured),
     /// Nothing needs to change.
     NoChange { reason: String },
-    /// The plan is no good, which is the verifier's to say.
+    /// The plan is invalid, which only the verifier may claim.
     PlanInvalid { reason: String },
-    /// It did not say what it was to say.
+    /// It did not make the required claim.
     Nothing,
 }
 
-/// What the harness measured of a claimed commit.
+/// The measurements of a claimed commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     pub evidence: Evidence,
@@ -62,14 +62,14 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What is known of the work, once whoever had to agree has agreed.
+    /// The level of proof, once all required approvals are given.
     pub fn level(&self) -> ProofLevel {
         let gates = self.gates.level();
         if self.checks.holds() { gates } else { gates.min(ProofLevel::ChecksChanged) }
     }
 }
 
-/// Who decides on a candidate that does not pass with the checks as they were.
+/// Who decides on a candidate that does not pass with the anchor's checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangedChecks {
@@ -79,14 +79,14 @@ pub enum ChangedChecks {
     Person,
 }
 
-/// What came of asking a verifier.
+/// The result of asking a verifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifierReport {
     NotAsked,
     /// It repeats this commit as verified; for a claim that nothing needs to change, the commit it looked at.
     Verified {
         commit: CommitId,
-        /// The changed checks that it agreed with, each for a reason that was tested.
+        /// The changed checks it agreed to, each with a tested reason.
         agreed: Agreement,
     },
     NotVerified {
@@ -101,12 +101,12 @@ pub enum VerifierReport {
 }
 
 impl VerifierReport {
-    /// Returns the report on a commit that says nothing about changed checks.
+    /// Returns the report on a commit without any statement about changed checks.
     pub fn verified(commit: &CommitId) -> VerifierReport {
         VerifierReport::Verified { commit: commit.clone(), agreed: Agreement::default() }
     }
 
-    /// Reads what a verifier claims of `candidate`; `message` is its last word, for feedback.
+    /// Interprets a verifier's claim about `candidate`; `message` is its final message, for feedback.
     pub fn read(claim: &VerifierClaim, candidate: &CommitId, message: &str) -> VerifierReport {
         match (claim.against(candidate), &claim.commit) {
             (Verification::Verified, _) => VerifierReport::verified(candidate),
@@ -119,7 +119,7 @@ impl VerifierReport {
     }
 }
 
-/// What the harness concludes.
+/// The harness's conclusion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -129,7 +129,7 @@ pub enum Verdict {
     NeedsHuman { question: PersonQuestion },
 }
 
-/// Reaches a verdict, or says what got in the way of one.
+/// Reaches a verdict, or returns the trouble that prevented one.
 pub fn judge(claim: &Claim, verifier: &VerifierReport) -> Result<Verdict, Trouble> {
     match claim {
         Claim::Nothing => Ok(rejected(Reason::NoClaim)),
@@ -209,7 +209,7 @@ fn judge_commit(measured: &Measured, verifier: &VerifierReport) -> Result<Verdic
     Ok(Verdict::Accepted { commit, level: measured.level() })
 }
 
-/// Returns what keeps the results from being about this commit.
+/// Returns why the results are not about this commit.
 fn machine_trouble(found: &CommitEvidence, gates: &GatesView) -> Option<Trouble> {
     let message = if found.checked_another_tree() {
         format!("what was checked is not the tree of {}", found.commit)

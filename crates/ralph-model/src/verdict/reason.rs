@@ -1,4 +1,4 @@
-//! Why a verdict is what it is, and what is asked of whom, in one good sentence each.
+//! The reasons of a verdict and the questions to people and verifiers, one sentence each.
 //!
 //! The sentence for the agent says what to do; the one for the person says what happened.
 
@@ -27,7 +27,7 @@ pub enum Reason {
     Evidence {
         fault: EvidenceFault,
     },
-    /// It does not pass with the checks as they were, and the person wants none changed.
+    /// It does not pass with the anchor's checks, and the person does not allow changing them.
     ChecksChanged {
         checks: Vec<ChangedCheck>,
         failing: Vec<AnchoredGate>,
@@ -42,20 +42,20 @@ pub enum Reason {
         candidate: CommitId,
         verified: CommitId,
     },
-    /// Something is wrong in another repository than the one that has the claimed commit.
+    /// A problem in a repository other than the one with the claimed commit.
     Elsewhere {
         repository: String,
         reason: Box<Reason>,
     },
 }
 
-/// The beginning of a commit's name, as people write it.
+/// The abbreviated commit name.
 fn short(commit: &CommitId) -> &str {
     &commit.as_str()[..10]
 }
 
 impl Reason {
-    /// Returns a name of a fixed set, for what counts and compares reasons.
+    /// Returns a fixed code, for counting and comparing reasons.
     pub fn code(&self) -> &'static str {
         match self {
             Reason::NoClaim => "no_claim",
@@ -85,7 +85,7 @@ impl Reason {
         }
     }
 
-    /// Tells the agent what to do.
+    /// Returns the instruction for the agent.
     pub fn for_agent(&self) -> String {
         match self {
             Reason::NoClaim => {
@@ -120,7 +120,7 @@ impl Reason {
         }
     }
 
-    /// Tells the person what happened.
+    /// Returns the explanation for the person.
     pub fn for_person(&self) -> String {
         match self {
             Reason::NoClaim => "The agent ended without saying that it is done.".to_owned(),
@@ -268,7 +268,7 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
 /// How many checks are named in one sentence.
 const MOST_CHECKS: usize = 20;
 
-/// Names changed checks, each as data: a name can hold anything.
+/// Lists changed checks, each quoted as data: a name can contain anything.
 fn list_checks(checks: &[ChangedCheck]) -> String {
     let named = checks.iter().take(MOST_CHECKS).map(|check| {
         let what = match check.change {
@@ -285,7 +285,7 @@ fn list_checks(checks: &[ChangedCheck]) -> String {
     }
 }
 
-/// Says what fails with the checks as they were.
+/// Lists what fails with the anchor's checks.
 fn list_failing(failing: &[AnchoredGate]) -> String {
     let told = failing.iter().map(|gate| {
         let lost = if gate.lost.is_empty() {
@@ -298,7 +298,7 @@ fn list_failing(failing: &[AnchoredGate]) -> String {
     told.collect::<Vec<_>>().join(" ")
 }
 
-/// Names no path: it is committed, and goes to people and agents elsewhere.
+/// Contains no path of this machine: it is committed, and read by people and agents elsewhere.
 fn gate_for_agent(report: &GateReport) -> String {
     let GateReport { gate, attribution, status, last, .. } = report;
     let how = match status {
@@ -357,29 +357,29 @@ fn gate_for_person(report: &GateReport) -> String {
     }
 }
 
-/// What a person has to decide.
+/// A decision for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "question", rename_all = "snake_case")]
 pub enum PersonQuestion {
-    /// The agent says that nothing needs to change.
+    /// The agent claims that nothing needs to change.
     NoChange {
         reason: String,
-        /// What the verifier thinks of it.
+        /// The verifier's opinion on that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opinion: Option<String>,
     },
-    /// Nothing stands against the commit, but gates cannot be run, here or at the base.
+    /// The commit has no faults, but gates cannot run, neither here nor at the base.
     GatesCannotRun { commit: CommitId, gates: Vec<GateReport> },
-    /// Nothing stands against the commit, but it changes no component, and no plan says what it should have changed.
+    /// The commit has no faults, but it changes no component, and no plan says what it should have changed.
     NothingBuilt { commit: CommitId },
-    /// Nothing stands against the commit, but the verifier's answer about it could not be read.
+    /// The commit has no faults, but the verifier's answer could not be parsed.
     VerifierUnclear { commit: CommitId, said: String },
-    /// The gates pass, but not with the checks as they were.
+    /// The gates pass, but not with the anchor's checks.
     ChecksChanged { commit: CommitId, checks: Vec<ChangedCheck>, failing: Vec<AnchoredGate> },
 }
 
 impl PersonQuestion {
-    /// Returns a name of a fixed set, as [`Reason::code`] does.
+    /// Returns a fixed code, like [`Reason::code`].
     pub const fn code(&self) -> &'static str {
         match self {
             PersonQuestion::NoChange { .. } => "no_change",
@@ -390,7 +390,7 @@ impl PersonQuestion {
         }
     }
 
-    /// Returns the commit that it is about.
+    /// Returns the commit it is about.
     pub const fn commit(&self) -> Option<&CommitId> {
         match self {
             PersonQuestion::NoChange { .. } => None,
@@ -442,13 +442,13 @@ impl fmt::Display for PersonQuestion {
     }
 }
 
-/// What the verifier is asked about beside the work itself.
+/// A question for the verifier in addition to the work itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "question", rename_all = "snake_case")]
 pub enum VerifierQuestion {
     /// A gate that neither proves the work nor blocks it.
     Gate { report: GateReport },
-    /// The run left these changed and uncommitted.
+    /// Files that the run changed and did not commit.
     Leftovers { paths: Vec<String> },
     /// No gate proves the work.
     NotProven,
@@ -456,9 +456,9 @@ pub enum VerifierQuestion {
     Merged { commit: CommitId, asked: Box<VerifierQuestion> },
     /// Checks differ from what they were.
     Checks {
-        /// The work does not pass with these as they were: each must be agreed with.
+        /// The work does not pass with the anchor's version of these: each must be approved.
         asked: Vec<ChangedCheck>,
-        /// It passes with these as they were.
+        /// It passes with the anchor's version of these.
         told: Vec<ChangedCheck>,
         failing: Vec<AnchoredGate>,
         hints: Vec<String>,
@@ -516,7 +516,7 @@ impl fmt::Display for VerifierQuestion {
     }
 }
 
-/// Says how to answer about each path: a verdict alone counts for nothing here.
+/// Describes the answer required for each path: a verdict alone does not count here.
 fn answer_form(asked: &[ChangedCheck]) -> String {
     let paths: Vec<String> = asked
         .iter()
@@ -531,7 +531,7 @@ fn answer_form(asked: &[ChangedCheck]) -> String {
     )
 }
 
-/// Returns what a verifier should be asked about a candidate.
+/// Returns the questions for a verifier about a candidate.
 pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
     let gates = measured.gates.reports().iter().filter(|report| {
         matches!(report.attribution.effect(), Effect::Question | Effect::Person | Effect::Nothing)
@@ -547,7 +547,7 @@ pub fn questions_for_verifier(measured: &Measured) -> Vec<VerifierQuestion> {
         questions.push(VerifierQuestion::NotProven);
     }
     let checks = &measured.checks;
-    // As answers name them: work may be in several repositories.
+    // Qualified names, as in answers: work may be in several repositories.
     let named = |path: &str| {
         measured.evidence.commit().map_or_else(|| path.to_owned(), |found| found.named(path))
     };

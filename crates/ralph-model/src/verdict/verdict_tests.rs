@@ -1,6 +1,6 @@
-//! The judge is tested whole: every combination of what can be known is looked up in a list of rules written here anew,
-//! of which the first that matches decides, and every rule must decide something. What must never happen, whatever
-//! the rules, is said again on its own.
+//! The judge is tested exhaustively: every combination of facts is looked up in an independent list of rules, of which
+//! the first match decides, and every rule must decide some case. Invariants that must hold whatever the rules are
+//! tested separately.
 
 use proptest::prelude::*;
 
@@ -127,7 +127,7 @@ fn limit() -> Trouble {
     Trouble::UsageLimit { resets_at: None }
 }
 
-/// A verifier that answered about the changed check in a form that was tested.
+/// A verifier that answered about the changed check in the tested form.
 fn agreeing() -> VerifierReport {
     VerifierReport::Verified { commit: commit('c'), agreed: Agreement::with(&changed_test().path) }
 }
@@ -206,7 +206,7 @@ impl Case {
         matches!(self.verifier, VerifierReport::Trouble { .. })
     }
 
-    /// All that the harness itself holds against the commit.
+    /// All objections of the harness to the commit.
     fn held_against(&self) -> Vec<Reason> {
         let Some(measured) = self.measured() else { return vec![] };
         let mut reasons = Vec::new();
@@ -231,7 +231,7 @@ impl Case {
         reasons
     }
 
-    /// A changed check without approval; with its old version the work does not pass.
+    /// An unapproved changed check; with its old version the work does not pass.
     fn asks_about_checks(&self) -> bool {
         self.measured().is_some_and(|measured| {
             let checks = &measured.checks;

@@ -1,10 +1,10 @@
-//! What in CI files and runners' configuration keeps checks from being run or from failing.
+//! Detects settings in CI files and runner configuration that keep checks from running or failing.
 
 use std::collections::HashSet;
 
 use super::{FileVersion, Weakened, Weakening, at, counted, take};
 
-/// What makes a failing step succeed, or keeps it from being run.
+/// Settings that make a failing step succeed, or keep it from running.
 const DEFUSES_CI: [&str; 9] = [
     "continue-on-error: true",
     "allow_failure: true",
@@ -17,7 +17,7 @@ const DEFUSES_CI: [&str; 9] = [
     "fail_ci_if_error: false",
 ];
 
-/// What makes a failing shell command succeed.
+/// Shell code that makes a failing command succeed.
 const DEFUSES_SHELL: [&str; 5] = ["|| true", "|| :", "|| exit 0", "|| echo", "; true"];
 
 /// Commands that check something.
@@ -58,9 +58,9 @@ const CHECKS: [&str; 34] = [
     "node --test",
 ];
 
-/// What tells a runner to leave tests out or to pass without any: in which files, and the words.
+/// Settings that make a runner skip tests or pass without any: the files, and the words.
 ///
-/// A file is named by how its name begins.
+/// Files are given by prefixes of their names.
 const DEFUSES_RUNNER: [(&[&str], &[&str]); 12] = [
     (
         &["pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "noxfile.py"],
@@ -113,7 +113,7 @@ const DEFUSES_RUNNER: [(&[&str], &[&str]); 12] = [
     (&["CMakeLists.txt", "CTestCustom"], &["DISABLED", "WILL_FAIL", "CUSTOM_TESTS_IGNORE"]),
 ];
 
-/// What a test script does that tests nothing.
+/// Commands of a test script that test nothing.
 const IDLE_COMMANDS: [&str; 5] = ["true", "exit 0", ":", "echo", "node -e"];
 
 /// Returns how a CI file was weakened.
@@ -136,9 +136,9 @@ fn is_check(line: &str) -> bool {
     CHECKS.iter().any(|check| line.contains(check))
 }
 
-/// Whether a line runs a check, and goes on if it fails.
+/// Whether a line runs a check but continues if it fails.
 fn is_defused(line: &str) -> bool {
-    // A recipe of make that begins with `-` may fail.
+    // A make recipe that begins with `-` may fail.
     let ignored_by_make = line.strip_prefix('-').is_some_and(|rest| !rest.starts_with([' ', '-']));
     is_check(line) && (ignored_by_make || DEFUSES_SHELL.iter().any(|needle| line.contains(needle)))
         || line == "set +e"
@@ -155,7 +155,7 @@ pub(super) fn runner(base: FileVersion<'_>, candidate: FileVersion<'_>) -> Vec<W
         let known: HashSet<String> =
             entries(base.text, needles).iter().flat_map(|(_, entry)| tokens(entry)).collect();
         for (line, entry) in entries(candidate.text, needles) {
-            // A list from which something was taken out leaves out fewer tests, not more.
+            // Removing entries from a list excludes fewer tests, not more.
             if tokens(&entry).any(|token| !known.contains(&token)) {
                 let by = entry.lines().next().unwrap_or_default().trim().to_owned();
                 found.push(at(candidate, Some(line), Weakened::RunnerDefused { by }));
@@ -173,7 +173,7 @@ pub(super) fn runner(base: FileVersion<'_>, candidate: FileVersion<'_>) -> Vec<W
     found
 }
 
-/// Returns the test scripts that a change made idle.
+/// Returns the test scripts that a change made ineffective.
 fn idle_scripts(base: FileVersion<'_>, candidate: FileVersion<'_>) -> Vec<Weakening> {
     let script = |line: &str| -> Option<String> {
         let (name, command) = line.trim().strip_prefix("\"test")?.split_once("\":")?;
@@ -190,13 +190,13 @@ fn idle_scripts(base: FileVersion<'_>, candidate: FileVersion<'_>) -> Vec<Weaken
         .collect()
 }
 
-/// Returns a line without a comment, where it is nothing else.
+/// Returns a line, or nothing if it is only a comment.
 fn uncommented(line: &str) -> &str {
     let line = line.trim();
     if line.starts_with('#') || line.starts_with("//") { "" } else { line }
 }
 
-/// Returns the lines that are new, with their numbers.
+/// Returns the added lines, with their numbers.
 fn added_lines(base: &str, candidate: &str) -> Vec<(usize, String)> {
     let mut known = counted(base.lines().map(uncommented));
     let lines = candidate.lines().map(uncommented).enumerate();
@@ -206,8 +206,8 @@ fn added_lines(base: &str, candidate: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Returns the lines with one of the needles, each with what belongs to it: up to the closing bracket, or what is
-/// indented more.
+/// Returns the lines with one of the needles, each with its continuation: up to the closing bracket, or all lines
+/// indented deeper.
 fn entries(text: &str, needles: &[&str]) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -232,7 +232,7 @@ fn entries(text: &str, needles: &[&str]) -> Vec<(usize, String)> {
     entries
 }
 
-/// How many lists a line leaves open.
+/// How many brackets a line leaves open.
 fn depth(line: &str) -> i64 {
     line.chars().fold(0, |depth, c| match c {
         '[' => depth + 1,
@@ -241,7 +241,7 @@ fn depth(line: &str) -> i64 {
     })
 }
 
-/// Returns the parts of an entry that can be compared.
+/// Returns the comparable parts of an entry.
 fn tokens(entry: &str) -> impl Iterator<Item = String> {
     entry
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '"' | '\''))

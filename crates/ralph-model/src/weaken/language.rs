@@ -1,4 +1,4 @@
-//! The languages whose tests are known.
+//! The languages whose tests are recognised.
 //!
 //! | language | a test | not run any more | the others not run |
 //! |---|---|---|---|
@@ -16,14 +16,14 @@
 use super::signs;
 use super::source::{LongString, Syntax};
 
-/// What one line says about tests.
+/// The meaning of one line for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     /// The next function is a test.
     TestFollows,
-    /// What comes next is not run.
+    /// The following item is not run.
     SkipFollows,
-    /// The test this line stands in is not run from here on.
+    /// The enclosing test is not run from here on.
     SkipHere,
     /// Several tests are not run.
     SkipAll,
@@ -40,7 +40,7 @@ pub(super) enum Sign {
     Container,
 }
 
-/// A line of source, with what comes after it.
+/// A line of source, with the lines after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceLine<'a> {
     /// Without comments and surrounding blanks.
@@ -50,14 +50,14 @@ pub(super) struct SourceLine<'a> {
     pub(super) below: &'a [String],
 }
 
-/// A language whose tests are known.
+/// A language whose tests are recognised.
 #[derive(Debug)]
 pub(super) struct Language {
-    /// Tests move between files of one family only.
+    /// Tests can move only between files of one family.
     pub(super) family: &'static str,
     extensions: &'static [&'static str],
     pub(super) syntax: Syntax,
-    /// Whether tests are marked as such, so that they are known in any file.
+    /// Whether tests are marked explicitly, so that they are recognised in any file.
     pub(super) tests_anywhere: bool,
     pub(super) signs: fn(SourceLine<'_>) -> Vec<Sign>,
 }

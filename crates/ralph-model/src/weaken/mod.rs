@@ -1,11 +1,11 @@
-//! Whether a change weakens what it is going to be judged by: tests, CI, gates and the runners' configuration.
+//! Detects whether a change weakens what it is judged by: tests, CI, gates and runner configuration.
 //!
-//! Only what the base had is protected; whatever is new is free, a new test that is skipped included. Names decide and
-//! not places: a test that is found again in another changed file, or under another name with most of its body, is
-//! there still. The person's globs (from the spec or the configuration, never from a plan) allow what they match.
+//! Only what exists at the base is protected; anything new is allowed, even a skipped new test. Names matter, not
+//! locations: a test found in another changed file, or under another name with most of its body, still exists. The
+//! person's globs (from the spec or the configuration, never from a plan) allow what they match.
 //!
-//! It reads text, line by line, as people and agents write it. It finds what is done in the open; a test that is
-//! hollowed out with care is for the counts of the gates and for the verifier.
+//! It works on text, line by line. It finds obvious changes; carefully hollowed-out tests are left to the gates' counts
+//! and to the verifier.
 
 mod config;
 mod language;
@@ -37,12 +37,12 @@ pub struct ChangedFile<'a> {
     pub candidate: Option<FileVersion<'a>>,
 }
 
-/// One way in which a change weakens what it is judged by.
+/// One way in which a change weakens its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Weakening {
-    /// Where it is now, or where it was if it is gone.
+    /// Its current path, or its former one if it is gone.
     path: String,
-    /// The line in the candidate, where there is one.
+    /// The line in the candidate, if any.
     line: Option<usize>,
     what: Weakened,
 }
@@ -57,7 +57,7 @@ pub(crate) enum Weakened {
     FileEmptied {
         protection: Protection,
     },
-    /// The file is where no runner looks for tests.
+    /// The file moved to where no runner looks for tests.
     TestsMovedAway {
         from: String,
     },
@@ -83,7 +83,7 @@ pub(crate) enum Weakened {
     AssertionCommentedOut {
         assertion: String,
     },
-    /// CI goes on when a check fails, or does not run it.
+    /// CI ignores a failing check, or does not run it.
     CiDefused {
         by: String,
     },
@@ -139,12 +139,12 @@ impl fmt::Display for Weakening {
     }
 }
 
-/// Returns the signs that a change weakens what it is judged by, as lines for whoever looks at it.
+/// Returns the signs that a change weakens its checks, one line each, for reviewers.
 pub fn signs_of_weakening(changes: &[ChangedFile<'_>]) -> Vec<String> {
     weakenings(changes, &[]).iter().map(ToString::to_string).collect()
 }
 
-/// Returns all weakenings of a change that `allowed` does not allow, in the order of the files.
+/// Returns all weakenings of a change that `allowed` does not match, in file order.
 pub(crate) fn weakenings(changes: &[ChangedFile<'_>], allowed: &[Glob]) -> Vec<Weakening> {
     let mut found = Vec::new();
     let mut moves = Moves::of(changes);
@@ -155,7 +155,7 @@ pub(crate) fn weakenings(changes: &[ChangedFile<'_>], allowed: &[Glob]) -> Vec<W
         }
         if let Some(weakening) = lost_as_a_whole(base, change.candidate) {
             let tests = Scan::of(base);
-            // A file whose tests are all found elsewhere was taken apart, not lost.
+            // A file whose tests all exist elsewhere was split, not lost.
             let all_found =
                 !tests.tests.is_empty() && tests.tests.iter().all(|test| moves.take(base, test));
             if !all_found {
@@ -181,7 +181,7 @@ fn at(version: FileVersion<'_>, line: Option<usize>, what: Weakened) -> Weakenin
     Weakening { path: version.path.to_owned(), line, what }
 }
 
-/// Returns what happened to a file that is no longer what it was as a whole.
+/// Returns what happened to a file that changed as a whole.
 fn lost_as_a_whole(base: FileVersion<'_>, candidate: Option<FileVersion<'_>>) -> Option<Weakening> {
     let protection = protection(base.path).or_else(|| {
         let inline = Language::of(base.path).is_some_and(|language| language.tests_anywhere);
@@ -219,7 +219,7 @@ fn in_tests(
     let mut found = Vec::new();
     let mut left: Vec<&Test> = after.tests.iter().collect();
     for test in &before.tests {
-        // Of several tests of one name, each stands for one of those that are left.
+        // Match tests of the same name one to one.
         let Some(position) = left.iter().position(|now| now.name == test.name) else {
             let gone = test.skipped.is_none() && !moves.take(base, test);
             if gone {
@@ -265,7 +265,7 @@ fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> HashMap<String, usize> {
     counts
 }
 
-/// Takes one of the counted texts, if one is left.
+/// Takes one of the counted texts, if any is left.
 fn take(counts: &mut HashMap<String, usize>, text: &str) -> bool {
     match counts.get_mut(text) {
         Some(left) if *left > 0 => {
@@ -276,7 +276,7 @@ fn take(counts: &mut HashMap<String, usize>, text: &str) -> bool {
     }
 }
 
-/// The tests that are new in their file: what a test that is gone from another may have become.
+/// The new tests of each file: candidates for where a removed test moved.
 struct Moves {
     arrived: Vec<(&'static str, Test)>,
 }
@@ -296,7 +296,7 @@ impl Moves {
         Moves { arrived }
     }
 
-    /// Takes the test that `test` may have become, by its name or by its body.
+    /// Takes the test that `test` may have become, by name or by body.
     fn take(&mut self, version: FileVersion<'_>, test: &Test) -> bool {
         let Some(language) = Language::of(version.path) else { return false };
         let mut candidates =

@@ -1,15 +1,15 @@
-//! Which paths are protected, by their names alone.
+//! Which paths are protected, judged by name only.
 
 use std::fmt;
 
-/// What a file is protected for.
+/// Why a file is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// It tells a CI service what to run.
+    /// It configures a CI service.
     Ci,
-    /// It tells Ralph which gates there are.
+    /// It configures Ralph's gates.
     Gates,
-    /// It tells a test runner which tests there are, among other things.
+    /// It configures a test runner, among other things.
     Runner,
     Tests,
 }
@@ -51,7 +51,7 @@ const CI_FILES: [&str; 14] = [
     "lefthook.yml",
 ];
 
-/// Files that tell a runner what to run; `config` says what in them counts.
+/// Files that configure a runner; `config` says which settings count.
 const RUNNER_FILES: [&str; 28] = [
     "pytest.ini",
     ".pytest.ini",
@@ -96,13 +96,13 @@ const RUNNER_STEMS: [&str; 7] = [
 const TEST_DIRECTORIES: [&str; 7] =
     ["tests", "test", "spec", "specs", "__tests__", "testing", "e2e"];
 
-/// Extensions of what may be code; other files in a test directory are its data.
+/// Extensions of possible code; other files in a test directory are data.
 const CODE: [&str; 27] = [
     "rs", "py", "js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "go", "java", "kt", "kts",
     "groovy", "scala", "rb", "php", "cs", "fs", "swift", "c", "cc", "cpp", "sh", "bats", "t",
 ];
 
-/// Returns what a path is protected for, if the base has it.
+/// Returns the protection of a path that exists at the base.
 pub(crate) fn protection(path: &str) -> Option<Protection> {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     if CI_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
@@ -137,7 +137,7 @@ fn is_test(directories: &str, name: &str) -> bool {
             .iter()
             .any(|end| stem.ends_with(end)),
     };
-    // Go compiles no test outside of such a file, wherever it lies.
+    // Go compiles tests only in such files, in any directory.
     let in_directory = extension != "go"
         && directories.split('/').any(|directory| TEST_DIRECTORIES.contains(&directory));
     marked || in_directory

@@ -5,7 +5,7 @@ use super::protect::{Protection, protection};
 use super::source::code_lines;
 use super::{FileVersion, counted, take};
 
-/// A line that says something.
+/// A relevant line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) line: usize,
@@ -17,28 +17,28 @@ pub(super) struct Mark {
 pub(super) struct Test {
     pub(super) name: String,
     pub(super) line: usize,
-    /// What keeps it from being run.
+    /// The line that keeps it from running.
     pub(super) skipped: Option<Mark>,
-    /// The lines of code that say something.
+    /// The significant lines of code.
     body: Vec<String>,
 }
 
 impl Test {
-    /// Whether most of this test is found in another.
+    /// Whether most of this test is contained in another.
     pub(super) fn resembles(&self, other: &Test) -> bool {
         let mut lines = counted(other.body.iter().map(String::as_str));
         let shared = self.body.iter().filter(|line| take(&mut lines, line)).count();
         shared * 2 > self.body.len()
     }
 
-    /// Whether this test asserted something, and `now` is a stub of it that does not.
+    /// Whether this test had assertions, and `now` is a stub of it without any.
     pub(super) fn hollowed_to(&self, now: &Test) -> bool {
         let asserts = |test: &Test| test.body.iter().any(|line| is_assertion(line));
         asserts(self) && !asserts(now) && now.body.len() * 2 <= self.body.len()
     }
 }
 
-/// Whether a line checks something, as far as that can be told by its words.
+/// Whether a line asserts something, judging by its words.
 fn is_assertion(code: &str) -> bool {
     const WORDS: [&str; 12] = [
         "assert", "expect", "should", "require", "check", "verify", "must", "fail", "error",
@@ -58,7 +58,7 @@ fn is_assertion(code: &str) -> bool {
     WORDS.iter().any(|word| compact.contains(word)) && !TRIVIAL.contains(&compact.as_str())
 }
 
-/// Whether a line is an assertion and can be nothing else.
+/// Whether a line is certainly an assertion.
 fn is_plain_assertion(code: &str) -> bool {
     let code = code.to_lowercase();
     ["assert", "expect", "should", "require.", "t.error", "t.fatal"]
@@ -66,11 +66,11 @@ fn is_plain_assertion(code: &str) -> bool {
         .any(|word| code.contains(word))
 }
 
-/// What a file says about tests.
+/// The tests found in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     pub(super) tests: Vec<Test>,
-    /// What keeps several tests from being run.
+    /// Lines that keep several tests from running.
     pub(super) skips: Vec<Mark>,
     pub(super) focuses: Vec<Mark>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Scan {
 struct Pending {
     test: bool,
     skip: Option<Mark>,
-    /// Whether the last test goes on.
+    /// Whether the last test continues.
     inside: bool,
     indent: usize,
 }
@@ -158,14 +158,14 @@ impl Scan {
     }
 
     fn begin(&mut self, name: &str, line: usize, skipped: Option<Mark>, code: &str) {
-        // The line that declares a test is part of its body only if the whole test stands there.
+        // The declaration line is part of the body only if the whole test is on it.
         let rest = if name.is_empty() { code.to_owned() } else { code.replace(name, "") };
         let body = if is_assertion(&rest) { vec![rest] } else { vec![] };
         self.tests.push(Test { name: name.to_owned(), line, skipped, body });
     }
 }
 
-/// Returns the assertions of tests of the base that are comments in the candidate.
+/// Returns the assertions of the base's tests that are commented out in the candidate.
 pub(super) fn commented_out(base: &Scan, candidate: FileVersion<'_>) -> Vec<Mark> {
     let Some(language) = Language::of(candidate.path) else { return vec![] };
     let after = code_lines(candidate.text, &language.syntax);

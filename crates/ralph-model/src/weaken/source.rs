@@ -1,9 +1,9 @@
-//! Source text without what a compiler does not see.
+//! Source text reduced to code.
 //!
-//! Comments are blanked, and what stands in strings that go over several lines; strings on one line stay, for names of
-//! tests stand in them. The lines keep their numbers.
+//! Comments and multi-line strings are blanked; single-line strings stay, because they contain names of tests. Line
+//! numbers are preserved.
 
-/// How a language writes comments and strings.
+/// The comment and string syntax of a language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
     pub(super) line_comments: &'static [&'static str],
@@ -14,7 +14,7 @@ pub(super) struct Syntax {
     pub(super) single_quotes: bool,
 }
 
-/// A kind of string that may go over several lines.
+/// A kind of string that may span several lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LongString {
     /// `"""…"""` and `'''…'''`
@@ -23,7 +23,7 @@ pub(super) enum LongString {
     Backticks,
     /// `r#"…"#`
     Raw,
-    /// `"…"`, where such strings may go over several lines
+    /// `"…"`, if such strings may span several lines
     Quotes,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum LongString {
 enum Inside {
     Code,
     Block,
-    /// A string over several lines, and what ends it.
+    /// A multi-line string, and its terminator.
     Long(String),
 }
 
@@ -66,7 +66,7 @@ fn code_of_line(line: &str, syntax: &Syntax, inside: &mut Inside) -> String {
                 } else if let Some((begin, end)) = long_string(rest, syntax, &code) {
                     code.push_str(&rest[..begin]);
                     let content = &rest[begin..];
-                    // One that ends on its own line is like any other string.
+                    // A string that ends on the same line is treated like any other.
                     if let Some(at) = end_of_long(content, &end) {
                         let (content, after) = content.split_at(at + end.len());
                         code.push_str(content);
@@ -94,10 +94,10 @@ fn code_of_line(line: &str, syntax: &Syntax, inside: &mut Inside) -> String {
     code
 }
 
-/// Characters that look like the beginning of a string where `'` does not begin one.
+/// Character literals that look like the beginning of a string, in languages where `'` does not begin one.
 const QUOTED_QUOTES: [&str; 3] = ["'\"'", "'\\\"'", "'\\''"];
 
-/// Returns where a string over several lines ends. Where one character ends it, that may be escaped.
+/// Returns the end of a multi-line string. A one-character terminator may be escaped.
 fn end_of_long(text: &str, end: &str) -> Option<usize> {
     if end.len() > 1 {
         return text.find(end);
@@ -110,7 +110,7 @@ fn end_of_long(text: &str, end: &str) -> Option<usize> {
     })
 }
 
-/// Returns how long the beginning of a string over several lines is, and what ends it.
+/// Returns the length of the opening of a multi-line string, and its terminator.
 fn long_string(rest: &str, syntax: &Syntax, before: &str) -> Option<(usize, String)> {
     if syntax.long_strings.contains(&LongString::TripleQuotes) {
         for quotes in ["\"\"\"", "'''"] {
@@ -138,7 +138,7 @@ fn long_string(rest: &str, syntax: &Syntax, before: &str) -> Option<(usize, Stri
     None
 }
 
-/// Returns where a string on one line ends.
+/// Returns the end of a single-line string.
 fn end_of_string(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

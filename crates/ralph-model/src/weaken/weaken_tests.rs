@@ -20,7 +20,7 @@ fn found(changes: &[ChangedFile<'_>]) -> Vec<String> {
     weakenings(changes, &[]).iter().map(ToString::to_string).collect()
 }
 
-/// One test in each language, as the base has it, with a second so that the file is never emptied.
+/// One test in each language, with a second one so that the file is never emptied.
 const RUST: &str = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        let sum = add(1, 2);\n        assert_eq!(sum, 3);\n    }\n\n    #[tokio::test]\n    async fn waits() {\n        assert!(wait().await);\n    }\n}\n";
 const PYTHON: &str = "import pytest\n\n\nclass TestSum:\n    def test_adds(self):\n        total = add(1, 2)\n        assert total == 3\n\n    async def test_waits(self):\n        assert await wait()\n";
 const TYPESCRIPT: &str = "describe('sum', () => {\n  it('adds', () => {\n    const sum = add(1, 2);\n    expect(sum).toBe(3);\n  });\n\n  test(\n    \"waits\",\n    async () => {\n      expect(await wait()).toBe(true);\n    });\n});\n";
@@ -85,7 +85,7 @@ fn a_deleted_file_of_tests_is_found_and_a_renamed_one_is_not() {
             candidate: Some(FileVersion { path: &new, text }),
         };
         assert_eq!(found(&[rename]), [""; 0], "{path}");
-        // The same without git's help: one file gone, another come.
+        // The same without rename detection: one file deleted, another added.
         assert_eq!(found(&[deleted(path, text), added(&new, text)]), [""; 0], "{path}");
     }
 }
@@ -108,7 +108,7 @@ fn an_emptied_file_and_one_moved_out_of_sight_are_found() {
     );
 }
 
-/// Returns the sample without its first test, cut by the lines of the test.
+/// Returns the sample without its first test, given the lines of the test.
 fn without_lines(text: &str, from: usize, to: usize) -> String {
     let lines = text.split_inclusive('\n').enumerate();
     lines.filter(|(at, _)| !(from..=to).contains(&(at + 1))).map(|(_, line)| line).collect()
@@ -132,7 +132,7 @@ fn a_deleted_test_is_found_and_one_that_moved_to_another_file_is_not() {
         let expected = [format!("{path}: the test `{name}` was deleted")];
         assert_eq!(found(&[changed(path, text, &less)]), expected, "{path}");
         assert_eq!(found(&[changed(path, text, &less), added(elsewhere, text)]), [""; 0], "{path}");
-        // A file of another language with a test of that name is no new home for it.
+        // A test of that name in another language does not count as the moved test.
         let foreign = if path == "src/sum.rs" { "tests/test_other.py" } else { "tests/other.rs" };
         assert_eq!(found(&[changed(path, text, &less), added(foreign, text)]), expected, "{path}");
     }
@@ -182,7 +182,7 @@ fn a_test_that_is_replaced_by_another_is_deleted() {
     );
 }
 
-/// How a test of a sample is kept from being run: file, sample, what is replaced by what, and what is found.
+/// Ways to skip a test of a sample: file, sample, replaced text, replacement, and the expected finding.
 const SKIPS: [(&str, &str, &str, &str, &str); 34] = [
     (
         "src/sum.rs",
@@ -430,7 +430,7 @@ fn a_skipped_test_is_found_in_every_language() {
         let weaker = text.replacen(old, new, 1);
         assert_ne!(weaker, text, "{path}: {old}");
         assert_eq!(found(&[changed(path, text, &weaker)]), [format!("{path}:{expected}")]);
-        // Taking the mark away again weakens nothing, nor does leaving it.
+        // Removing the mark or keeping it weakens nothing.
         assert_eq!(found(&[changed(path, &weaker, text)]), [""; 0], "{path}: {new}");
         assert_eq!(found(&[changed(path, &weaker, &weaker)]), [""; 0], "{path}: {new}");
     }

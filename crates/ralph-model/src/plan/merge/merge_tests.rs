@@ -21,7 +21,7 @@ fn tombstone(id: &str, at: &str, reason: &str) -> String {
     )
 }
 
-/// Merges both ways round and expects the same lines in any order; returns our way round.
+/// Merges in both directions and expects the same lines in any order; returns the result for our side.
 fn merged(base: &[&str], ours: &[&str], theirs: &[&str]) -> (String, Vec<String>) {
     let [base, ours, theirs] = [base, ours, theirs].map(|lines| SPEC.to_owned() + &lines.concat());
     let one = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes()).unwrap();
@@ -241,7 +241,7 @@ fn what_cannot_be_read_is_not_merged() {
     assert!(merge(b"<<<<<<< x\n", good, good).is_ok(), "a broken base is none");
 }
 
-/// What one branch does to the tasks of the base, and the tasks it adds.
+/// The operations of one branch on the tasks of the base, and the tasks it adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Nothing,
@@ -315,7 +315,7 @@ fn branch(base: &str, deeds: &[Deed], added: usize, side: &str) -> String {
     text
 }
 
-/// What should become of a pending task.
+/// The expected fate of a pending task.
 #[derive(Debug, PartialEq)]
 enum Fate {
     There(&'static str),
@@ -401,7 +401,7 @@ proptest! {
     }
 }
 
-/// Two lines that a hand kept of a conflict, or both sides of one that git met while it merged two bases.
+/// Two lines that were kept by hand from a conflict, or both sides of a conflict that git met while merging two bases.
 #[test]
 fn a_base_that_has_a_record_twice_is_a_base_all_the_same() {
     let (one, two, added) = (line("t-1", ""), line("t-2", ""), line("t-3", ""));
@@ -418,7 +418,7 @@ fn a_base_that_has_a_record_twice_is_a_base_all_the_same() {
             "{base:?}: what is gone stays gone"
         );
     }
-    // Neither version is older than the other: who merges decides once more.
+    // Neither version is older than the other, so the conflict must be resolved again.
     let (_, said) = merged(&[&block], &[&a, &two], &[&b, &two]);
     assert_eq!(said.len(), 1, "{said:?}");
 }

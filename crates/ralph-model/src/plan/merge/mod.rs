@@ -1,6 +1,6 @@
-//! Merges two plans that began as one, record by record.
+//! Merges two plans with a common base, record by record.
 //!
-//! What each side did to a task, seen from the common base, decides what becomes of it:
+//! What each side did to a task since the common base decides its fate:
 //!
 //! | one side | other side | result |
 //! |---|---|---|
@@ -18,14 +18,14 @@
 //! | a field | another field | both |
 //! | a field | the same field otherwise | `priority`: the higher; `deps`: both sides' changes; else **conflict** |
 //!
-//! Issues follow the same rules as far as they apply. The current spec conflicts where both sides set another one.
-//! Tombstones and unknown records are a set: what either side added is there, what either removed is not. Tasks that
-//! depend on one which the other side superseded or decomposed depend on what took its place. A circle of dependencies
+//! Issues follow the same rules as far as they apply. The current spec conflicts if both sides set different ones.
+//! Tombstones and unknown records are a set: additions of either side are kept, removals of either side are applied.
+//! Tasks that depend on one which the other side superseded or decomposed depend on its replacement. A dependency cycle
 //! that neither side had is a conflict of the tasks in it.
 //!
-//! Lines stand in the order of our side, their additions behind ours. Swapping the sides gives the same records. A side
-//! with lines that cannot be read is not merged at all; a base with such lines, or with a record twice, is a base as far as
-//! it can be read.
+//! Lines are in our side's order, with their additions after ours. Swapping the sides gives the same records. A side
+//! with unparsable lines is not merged at all; a base with such lines, or with a duplicate record, is used as far as it
+//! can be parsed.
 
 mod record;
 mod version;
@@ -68,7 +68,7 @@ pub enum MergeError {
     Twice { side: Side, what: String, first: usize, second: usize },
 }
 
-/// Something that a person has to decide; the plan has both versions between markers there.
+/// A decision for a person; the plan has both versions between conflict markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The task or issue; `None` for the current spec.
@@ -85,15 +85,15 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Two plans in one.
+/// The merged plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     pub bytes: Vec<u8>,
-    /// Empty where nothing is left to decide.
+    /// Empty if nothing is left to decide.
     pub conflicts: Vec<Conflict>,
 }
 
-/// What becomes of one record.
+/// The fate of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Absent,
@@ -101,7 +101,7 @@ enum Outcome {
     Clash(Clash),
 }
 
-/// Merges what `ours` and `theirs` made of `base`.
+/// Merges `ours` and `theirs`, which both derive from `base`.
 pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Merged, MergeError> {
     let (base, ours) = (Document::parse(base), Document::parse(ours));
     let theirs = Document::parse(theirs);
@@ -168,7 +168,7 @@ impl Merge<'_, '_> {
         }
     }
 
-    /// A task that the side `gone` has no more.
+    /// A task that the side `gone` removed.
     fn removed(&self, id: &str, base: &str, kept: &str, gone: &MergeVersion<'_, '_>) -> Outcome {
         let fate = record::Removal {
             replaced: gone.replaced.contains(id) && !self.base.replaced.contains(id),
@@ -177,7 +177,7 @@ impl Merge<'_, '_> {
         record::kept_or_gone(base, kept, fate)
     }
 
-    /// Lets tasks of one side wait for what took the place of a task on the other.
+    /// Makes tasks of one side depend on what replaced a task on the other.
     fn hand_over(&mut self) {
         let mut heirs = Heirs::new();
         let tasks = self.in_order();
@@ -278,7 +278,7 @@ impl Merge<'_, '_> {
         Merged { bytes: document.render(), conflicts }
     }
 
-    /// The line that a record has in the end; `like` is how it is on one side.
+    /// The final line of a record; `like` is its version on one side.
     fn result<'l>(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! What becomes of one record that two sides changed.
+//! Merges one record that both sides changed.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::super::scan;
 use super::super::task_fields::{Priority, Status};
 use super::Outcome;
 
-/// Why two sides cannot both have their way.
+/// Why the changes of two sides are incompatible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clash {
     /// Both sides changed these fields, differently.
@@ -19,7 +19,7 @@ pub enum Clash {
     DoneAndReplaced,
     /// One side rejected the task, the other accepted or cancelled it.
     RejectedAndRemoved,
-    /// Only together do the two sides make tasks wait for each other.
+    /// Only the two sides combined make tasks wait for each other.
     Cycle { cycle: Vec<String> },
 }
 
@@ -46,16 +46,16 @@ impl fmt::Display for Clash {
     }
 }
 
-/// What the side that removed a task did with it, as far as it shows.
+/// What the side that removed a task did with it, as far as is visible.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Removal {
-    /// Other tasks took its place.
+    /// Other tasks replaced it.
     pub(super) replaced: bool,
-    /// It was rejected there before it went.
+    /// It was rejected there before it was removed.
     pub(super) rejected: bool,
 }
 
-/// Decides about a task that one side removed and the other kept.
+/// Decides on a task that one side removed and the other kept.
 pub(super) fn kept_or_gone(base: &str, kept: &str, removal: Removal) -> Outcome {
     let (Some(before), Some(task)) =
         (Task::of_line(base.as_bytes()), Task::of_line(kept.as_bytes()))
@@ -76,7 +76,7 @@ pub(super) fn kept_or_gone(base: &str, kept: &str, removal: Removal) -> Outcome 
     Outcome::Absent
 }
 
-/// Tells whether a task was done since the base, for the first time or once more.
+/// Whether a task was done since the base, for the first time or again.
 fn newly_done(task: &Task<'_>, base: Option<&Task<'_>>) -> bool {
     task.status == Status::Done
         && base.is_none_or(|base| base.status != Status::Done || base.done_at != task.done_at)
@@ -106,7 +106,7 @@ fn same(one: Option<&str>, other: Option<&str>) -> bool {
         }
 }
 
-/// Decides about a record that both sides have.
+/// Decides on a record that both sides have.
 pub(super) fn both(base: Option<&str>, ours: &str, theirs: &str) -> Outcome {
     if ours == theirs || base == Some(theirs) {
         return Outcome::Line(ours.to_owned());
@@ -131,7 +131,7 @@ pub(super) fn both(base: Option<&str>, ours: &str, theirs: &str) -> Outcome {
             None => clashing.push(key.to_owned()),
         }
     }
-    // A member that both sides removed is in neither list, and gone.
+    // A member that both sides removed is in neither list, so it stays removed.
     changes.extend(life(base, ours, theirs));
     if clashing.is_empty() {
         Outcome::Line(edit::edited(ours, &last_wins(changes)))
@@ -160,12 +160,12 @@ struct Three<'a> {
 
 enum Merge {
     Ours,
-    /// Another value, or none.
+    /// Another value, or removal.
     Raw(Option<String>),
 }
 
 impl Three<'_> {
-    /// Returns what becomes of the member; `None` if that is not clear.
+    /// Returns the merged member; `None` on a conflict.
     fn merged(&self, key: &str) -> Option<Merge> {
         if same(self.ours, self.theirs) || same(self.theirs, self.base) {
             return Some(Merge::Ours);
@@ -194,8 +194,8 @@ impl Three<'_> {
                 let joined = reasons.join("; ");
                 Some(Merge::Raw(serde_json::to_string(&joined).ok()))
             }
-            // What is left of these after `life` has decided may come from either side, as long as it is always the
-            // same one.
+            // Whatever remains of these after `life` has decided may come from either side, as long as the choice is
+            // deterministic.
             "s" | "done_at" | "kill" | "kill_log" | "decompose" | "kill_reason" => {
                 let first = sides.into_iter().flatten().min();
                 Some(Merge::Raw(first.map(str::to_owned)))
@@ -222,7 +222,7 @@ impl Three<'_> {
     }
 }
 
-/// Decides about the members that tell where a task is in its life, which only make sense together.
+/// Merges the members for the state of a task, which only make sense together.
 fn life(base: Option<&str>, ours: &str, theirs: &str) -> Vec<MemberEdit> {
     let base = base.and_then(|line| Task::of_line(line.as_bytes()));
     let (Some(ours), Some(theirs)) =

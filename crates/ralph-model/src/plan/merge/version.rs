@@ -1,4 +1,4 @@
-//! One version of a plan, by record.
+//! One version of a plan, indexed by record.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use super::super::record::{Record, Tombstone};
 use super::super::{Document, Line};
 
-/// What makes a record the same one in three versions of the plan.
+/// Identifies a record across three versions of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Spec,
     Task(String),
     Issue(String),
-    /// Of several that say the same the first, second, and so on.
+    /// Of several identical ones the first, second, and so on.
     Reject {
         id: String,
         done_at: String,
@@ -61,20 +61,20 @@ impl Key {
     }
 }
 
-/// One version of the plan, by record.
+/// One version of the plan, indexed by record.
 pub(super) struct MergeVersion<'d, 'a> {
     pub(super) document: &'d Document<'a>,
     pub(super) lines: HashMap<Key, usize>,
     /// The key of every line that has one.
     pub(super) keys: Vec<(usize, Key)>,
-    /// Tasks that others supersede, or were decomposed from.
+    /// Tasks that others supersede or were decomposed from.
     pub(super) replaced: HashSet<String>,
     /// How many tombstones a task has.
     rejected: HashMap<String, usize>,
 }
 
 impl<'d, 'a> MergeVersion<'d, 'a> {
-    /// Reads a version; one that has a record twice is refused, with both lines.
+    /// Indexes a version; one with a duplicate record is refused, with both lines.
     pub(super) fn of(
         document: &'d Document<'a>,
     ) -> Result<MergeVersion<'d, 'a>, (Key, usize, usize)> {
@@ -86,10 +86,10 @@ impl<'d, 'a> MergeVersion<'d, 'a> {
         Ok(version)
     }
 
-    /// Reads a version that can no longer be edited: of a record that it has twice, one line counts.
+    /// Indexes a version that can no longer be edited: of a duplicate record, only one line counts.
     ///
-    /// Git merges two bases into one, and leaves what is in conflict there between markers. The version that both sides
-    /// began with counts then, if it is there, else the first one.
+    /// When git merges two bases into one, it leaves conflicts between markers. Then the version that both sides began
+    /// with counts, if it is there, otherwise the first one.
     pub(super) fn of_base(document: &'d Document<'a>) -> MergeVersion<'d, 'a> {
         let mut version = MergeVersion::empty(document);
         let mut alike = HashMap::new();
@@ -119,7 +119,7 @@ impl<'d, 'a> MergeVersion<'d, 'a> {
         }
     }
 
-    /// Takes in a line, unless the record is there; `alike` counts records that say the same.
+    /// Adds a line unless its record is already there; `alike` counts identical records.
     fn take(
         &mut self,
         at: usize,
@@ -161,7 +161,7 @@ impl<'d, 'a> MergeVersion<'d, 'a> {
         self.rejected.get(id).copied().unwrap_or_default()
     }
 
-    /// Tells whether every task along the way depends on the next one here.
+    /// Whether every task on the path depends on the next one here.
     pub(super) fn leads(&self, way: &[String]) -> bool {
         way.windows(2).all(|pair| {
             let line = self.line(&Key::Task(pair[0].clone()));

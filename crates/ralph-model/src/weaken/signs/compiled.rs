@@ -1,4 +1,4 @@
-//! Languages that are compiled: tests are marked by attributes, or by the names of functions with types.
+//! Compiled languages: tests are marked by attributes, or by names of typed functions.
 
 use super::{bracketed, contains_any, declares, is_word, starts_with_any, string, test, word};
 use crate::weaken::language::{Sign, SourceLine};
@@ -68,7 +68,7 @@ pub(in crate::weaken) fn go(line: SourceLine<'_>) -> Vec<Sign> {
     }
 }
 
-/// Returns the function that a line of a C-like language declares: a word before a parenthesis, with its type before.
+/// Returns the function declared in a line of a C-like language: a word before a parenthesis, preceded by its type.
 fn typed_function(code: &str) -> Option<String> {
     let (before, _) = code.split_once('(')?;
     let name_at = before.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! What a line of each language says about tests.
+//! Recognises test-related lines, per language.
 
 mod compiled;
 mod scripted;
@@ -24,13 +24,13 @@ const fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()
 }
 
-/// Returns the word that a text begins with.
+/// Returns the first word of a text.
 fn word(text: &str) -> &str {
     let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
     &text[..end]
 }
 
-/// Whether a declaration of this kind begins in the line, after modifiers only.
+/// Returns the text after a keyword if the line begins with it, preceded by modifiers only.
 fn declares<'a>(code: &'a str, keyword: &str) -> Option<&'a str> {
     let mut rest = code;
     loop {
@@ -42,7 +42,7 @@ fn declares<'a>(code: &'a str, keyword: &str) -> Option<&'a str> {
         if first == keyword {
             return Some(after);
         }
-        // `pub(crate)` and `extern "C"` have something between them and the next word.
+        // `pub(crate)` and `extern "C"` have more text before the next word.
         rest = after
             .strip_prefix('(')
             .and_then(|inside| inside.split_once(')'))
@@ -81,7 +81,7 @@ const MODIFIERS: [&str; 24] = [
     "nonisolated",
 ];
 
-/// Splits off what stands between a bracket at the beginning and its partner.
+/// Splits off a leading bracketed part.
 fn bracketed(code: &str, open: char, close: char) -> Option<(&str, &str)> {
     let inside = code.strip_prefix(open)?;
     let mut depth = 1_usize;
@@ -98,7 +98,7 @@ fn bracketed(code: &str, open: char, close: char) -> Option<(&str, &str)> {
     Some((inside, ""))
 }
 
-/// Returns the content of the string that a text begins with.
+/// Returns the content of a leading string literal.
 fn string(text: &str) -> Option<String> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
     let inside = &text[1..];

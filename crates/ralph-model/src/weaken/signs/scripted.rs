@@ -1,4 +1,4 @@
-//! Languages of scripts: tests are calls with a name, or functions with certain names.
+//! Scripting languages: tests are calls with a name, or functions with certain names.
 
 use super::{bracketed, contains_any, declares, is_word, starts_with_any, string, test, word};
 use crate::weaken::language::{Sign, SourceLine};
@@ -79,7 +79,7 @@ pub(in crate::weaken) fn javascript(line: SourceLine<'_>) -> Vec<Sign> {
     signs
 }
 
-/// Returns the name a call is given as its first argument; after a table of cases it is in a second call.
+/// Returns the first argument of a call as a name; after a table of cases it is in a second call.
 fn name_in_call(call: &str, below: &[String], table: bool) -> Option<String> {
     if !table {
         let first = call.strip_prefix('(')?.trim_start();
