@@ -1,8 +1,8 @@
-//! What tests need from npm, the agent CLIs and the tools of a web project: installed from the lock file in its directory
-//! below `tests/`, and only when that has changed.
+//! Installs what tests need from npm, the agent CLIs and the tools of a web project, from the lock file in the
+//! respective directory below `tests/`, and only when that file has changed.
 //!
-//! A stamp inside `node_modules` holds the lock file it was made from. It is written last, so that an installation that
-//! was interrupted has none and is made again.
+//! A stamp inside `node_modules` contains the lock file it was made from. It is written last, so an interrupted
+//! installation has none and is repeated.
 
 use std::fs;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::{programs, progress};
 
 const STAMP: &str = "node_modules/.installed-from";
 
-/// Returns whether the pinned CLIs, which are native programs, run on this machine.
+/// Whether the pinned CLIs, which are native programs, run on this machine.
 pub(crate) const fn run_here() -> bool {
     cfg!(all(target_os = "linux", target_arch = "x86_64"))
 }
 
-/// What is installed.
+/// An npm package set to install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Package {
-    /// The agent CLIs, which bring what they need for this machine themselves.
+    /// The agent CLIs, which bring their own native parts for this machine.
     Agents,
     /// Vite, for the web project that `ralph loop` is tested with.
     Web,
@@ -35,7 +35,7 @@ impl Package {
     }
 }
 
-/// Installs a package in `dir` unless it is there.
+/// Installs a package set in `dir` unless it is already installed.
 pub(crate) fn install(dir: &Path, package: Package) -> Result<(), String> {
     let lock = dir.join("package-lock.json");
     let wanted = fs::read(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
@@ -59,7 +59,7 @@ fn is_current(dir: &Path, lock: &[u8]) -> bool {
 fn run_npm(dir: &Path, package: Package) -> Result<(), String> {
     let install: &[&str] = match package {
         Package::Agents => &["ci", "--omit=optional"],
-        // Rollup's packages for other platforms may be missing in a registry, which `ci` does not forgive.
+        // A registry may lack Rollup's packages for other platforms, which makes `ci` fail.
         Package::Web => &["install", "--no-save"],
     };
     let quiet = ["--ignore-scripts", "--no-audit", "--no-fund"];

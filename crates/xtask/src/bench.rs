@@ -1,6 +1,6 @@
-//! Benchmarks: each figure is a ratio against something run beside it, in turn, the best of several rounds.
+//! Benchmarks: each figure is a ratio against a reference run alternately with it, the best of several rounds.
 //!
-//! Absolute times say more about the machine's other guests than about us. Processor time counts before wall time.
+//! Absolute times say more about the machine's other load than about Ralph. CPU time is preferred over wall time.
 
 mod boundary;
 mod home;
@@ -21,7 +21,7 @@ use crate::{generate, progress, root};
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// What a file costs at most where nothing slows it down.
+/// The maximum cost of creating a file on an unloaded file system.
 const CHEAP: Duration = Duration::from_micros(40);
 
 /// Runs the named benchmarks.
@@ -54,12 +54,12 @@ pub(crate) fn run(which: &str) -> Result<ExitCode, String> {
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What one command took.
+/// The cost of one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     cpu: Duration,
     wall: Duration,
-    /// The most memory it ever held, where it was watched.
+    /// Its peak memory, if measured.
     peak: u64,
 }
 
@@ -81,17 +81,17 @@ impl Bench {
         if !built.success() {
             return Err("the build failed".to_owned());
         }
-        // The target directory's layout depends on the host's name: take it from where this program lies.
+        // The layout of the target directory depends on the host: derive it from the path of this program.
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let release = own
             .parent()
             .and_then(Path::parent)
             .map(|directory| directory.join("release"))
             .ok_or("this program lies in no target directory")?;
-        // Not the system's temporary directory, where test-suites remove thousands of files: see `drop`.
+        // Not the system's temporary directory, where test suites remove thousands of files: see `drop`.
         let place = release.join(format!("bench-{}", std::process::id()));
         let bench = Bench { ralph: place.join("ralph"), xtask: release.join("xtask"), place };
-        // As an installer leaves it: what a linker wrote through its memory map stays cached in the smallest of pieces,
+        // As an installer leaves it: the page cache of a file written through the linker's memory map is fragmented,
         // which costs a millisecond at each start.
         bench
             .lay_out()
@@ -153,7 +153,7 @@ impl Bench {
         let mut git = Best::default();
         let mut ours = Best::default();
         let ralph = self.ralph.to_string_lossy();
-        // All three through `env`, so that what is subtracted is in each of them.
+        // All three through `env`, so that its cost cancels out.
         for _ in 0..40 {
             floor.take(cost(&mut self.command("/usr/bin/env", &["true"]))?);
             git.take(cost(&mut self.command("/usr/bin/env", &["git", "--version"]))?);
@@ -173,16 +173,16 @@ impl Bench {
         self.where_files_are_cheap(places)?.iterate()
     }
 
-    /// Directories that may well lie in different parts of the disk; first those that are about as deep as people's own.
+    /// Directories that may be in different parts of the disk; first those about as deep as people's own.
     fn places_on_disk(&self) -> Vec<PathBuf> {
         let places = [std::env::temp_dir(), PathBuf::from("/var/tmp"), self.place.clone()];
         places.map(|place| place.join(ours())).into()
     }
 
-    /// Lays out the workspace of one benchmark where making a file costs what it should.
+    /// Creates the workspace of one benchmark in a directory where creating a file is cheap.
     ///
-    /// A file system without a journal (ext4 can be one) is slow to make files for minutes after many were removed beside
-    /// them, by a build or a test-suite. Where files are most of the work, the ratio would measure that.
+    /// A file system without a journal (ext4 can be one) creates files slowly for minutes after many were removed
+    /// nearby, for example by a build or a test suite. Where file creation dominates, the ratio would measure that.
     fn where_files_are_cheap(&self, places: Vec<PathBuf>) -> Result<Bench, String> {
         let mut best: Option<(Duration, PathBuf)> = None;
         for place in places {
@@ -237,7 +237,7 @@ impl Bench {
         ))
     }
 
-    /// Runs the agent so many times without Ralph.
+    /// Runs the agent `count` times without Ralph.
     fn shell_loop(&self, count: u32) -> Result<Cost, String> {
         let script = format!(
             "i=0; while [ $i -lt {count} ]; do cat PROMPT.md | bin/agent > log; i=$((i+1)); done"
@@ -294,7 +294,7 @@ impl Bench {
         Ok(met)
     }
 
-    /// Compares the last run's log with what the shell redirected.
+    /// Compares the last run's log with the output that the shell redirected.
     fn logs_are_equal(&self) -> Result<bool, String> {
         let state = self.place.join("home/.local/state/ralph");
         let mut logs = Vec::new();
@@ -314,8 +314,8 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Removes what is big and leaves the rest to `cargo clean`, for the next benchmark's sake: see
-    /// [`Bench::where_files_are_cheap`]. Outside the target directory nothing is left.
+    /// Removes large files and leaves the rest to `cargo clean`, to keep file creation cheap for the next benchmark:
+    /// see [`Bench::where_files_are_cheap`]. Outside the target directory nothing is left.
     fn drop(&mut self) {
         if self.xtask.parent().is_none_or(|target| !self.place.starts_with(target)) {
             let _ = fs::remove_dir_all(&self.place);
@@ -331,12 +331,12 @@ impl Drop for Bench {
     }
 }
 
-/// A name for a directory that nobody else has.
+/// A unique directory name.
 fn ours() -> String {
     format!("ralph-bench-{}", std::process::id())
 }
 
-/// The best of several rounds, each figure for itself.
+/// The best of several rounds, for each figure separately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Best {
     pub(crate) cpu: Duration,
@@ -363,7 +363,7 @@ pub(crate) enum Bar {
     AtLeast(f64),
 }
 
-/// Prints a figure beside its bar; returns whether it is met.
+/// Prints a figure with its bar; returns whether it is met.
 pub(crate) fn report(name: &str, figure: f64, bar: Bar) -> bool {
     let (met, bar) = match bar {
         Bar::AtMost(bar) => (figure <= bar, format!("at most {bar}")),
@@ -373,7 +373,7 @@ pub(crate) fn report(name: &str, figure: f64, bar: Bar) -> bool {
     met
 }
 
-/// What 50 of the iterations took, per iteration.
+/// The cost per iteration, from the difference of 50 iterations.
 fn slope(few: Cost, many: Cost) -> Cost {
     Cost {
         cpu: many.cpu.saturating_sub(few.cpu) / 50,
@@ -382,12 +382,12 @@ fn slope(few: Cost, many: Cost) -> Cost {
     }
 }
 
-/// Runs a command that must succeed and says what it took, but for its memory.
+/// Runs a command that must succeed and returns its cost without memory.
 pub(crate) fn cost(command: &mut Command) -> Result<Cost, String> {
     measured(command, |child| child.wait().map(|status| (status.success(), 0)))
 }
 
-/// Runs a command that must succeed and says what it took. To look at its memory while it runs costs it time.
+/// Runs a command that must succeed and returns its cost. Sampling its memory slows it down.
 pub(crate) fn cost_and_peak(command: &mut Command) -> Result<Cost, String> {
     measured(command, watch)
 }
@@ -406,7 +406,7 @@ fn measured(
     Ok(Cost { cpu: children_cpu().saturating_sub(cpu), wall: started.elapsed(), peak })
 }
 
-/// Waits for a child while looking at its peak memory; the kernel keeps the figure, so the last look before its end counts.
+/// Waits for a child while sampling its peak memory; the kernel keeps the maximum, so the last sample counts.
 fn watch(child: &mut Child) -> std::io::Result<(bool, u64)> {
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak = 0;
@@ -442,7 +442,7 @@ fn find(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Makes some files in a new directory, and leaves them there.
+/// Creates some files in a new directory, and leaves them there.
 fn cost_of_a_file(directory: &Path) -> std::io::Result<Duration> {
     const FILES: u32 = 200;
     let files = directory.join("files");

@@ -1,6 +1,6 @@
-//! What a checkout for gates costs, beside `git clone --shared`: new, and for a later commit.
+//! The cost of a checkout for gates, compared with `git clone --shared`: new, and for a later commit.
 //!
-//! Ours is the whole of `ralph gates run` with a gate that does nothing: start, mirror, checkout, guard and log are in it.
+//! Ours is all of `ralph gates run` with an empty gate: it includes start, mirror, checkout, guard and log.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,10 +23,10 @@ impl Bench {
             let args = ["gates", "run", "--quiet", "--commit", commit];
             cost(self.command(&self.ralph, &args).current_dir(&repository))
         };
-        // Fills the mirror, which is done once for a repository.
+        // Fills the mirror, which happens once per repository.
         gates("HEAD")?;
         for round in 0..ROUNDS {
-            // Old ones are moved away and not removed: ext4 is slow to make files where many were just deleted.
+            // Old clones are moved away, not removed: ext4 creates files slowly where many were just deleted.
             let mut git = self.command("git", &["clone", "--quiet", "--shared", "."]);
             let copy = self.place.join(format!("copy-{round}"));
             clone.take(cost(git.arg(&copy).current_dir(&repository))?);
@@ -51,7 +51,7 @@ impl Bench {
         ) && met)
     }
 
-    /// Makes a repository of 5 000 files and 20 MB, with a second commit that changes 50 of them.
+    /// Creates a repository of 5 000 files and 20 MB, with a second commit that changes 50 of them.
     pub(crate) fn lay_out_repository(&self, at: &Path) -> std::io::Result<()> {
         fs::create_dir_all(at)?;
         let git = |args: &[&str]| {
@@ -105,7 +105,7 @@ fn run(command: &mut Command) -> std::io::Result<()> {
     Err(std::io::Error::other(format!("{command:?} failed")))
 }
 
-/// Some 4 KB that are unlike those of other seeds.
+/// About 4 KB of text that is unique to the seed.
 fn text(seed: u32) -> String {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut text = String::with_capacity(4200);

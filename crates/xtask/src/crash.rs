@@ -1,19 +1,19 @@
-//! `cargo xtask crash`: the crash sweeps with every fault point, of which a normal test run visits a sample.
+//! `cargo xtask crash`: the crash sweeps with every fault point; a normal test run visits a sample.
 
 use std::process::{Command, ExitCode};
 
 use crate::{progress, root, test};
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CrashRequest {
-    /// A part of the story's name, as in `rejected` or `pipeline`.
+    /// A part of the story's name, for example `rejected` or `pipeline`.
     story: Option<String>,
     runner_args: Vec<String>,
 }
 
 impl CrashRequest {
-    /// Reads the arguments that follow `crash`.
+    /// Parses the arguments after `crash`.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<CrashRequest, String> {
         let mut request = CrashRequest::default();
         while let Some(arg) = args.next() {
@@ -30,7 +30,7 @@ impl CrashRequest {
         Ok(request)
     }
 
-    /// Returns the tests to run, in nextest's language.
+    /// Returns the tests to run, as a nextest filter expression.
     fn filter(&self) -> String {
         let sweeps = "test(a_crash_at_any_point)";
         self.story.as_ref().map_or(sweeps.to_owned(), |story| format!("{sweeps} & test({story})"))
@@ -41,7 +41,7 @@ fn is_name(story: &str) -> bool {
     !story.is_empty() && story.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c))
 }
 
-/// Runs the sweeps and returns how they ended.
+/// Runs the sweeps and returns the exit code.
 pub(crate) fn run(request: &CrashRequest) -> Result<ExitCode, String> {
     if !test::has_nextest() {
         return Err("`cargo-nextest` is needed: install it and try again".to_owned());

@@ -1,8 +1,8 @@
-//! `cargo xtask deny`: holds the dependencies to `deny.toml`, the policy file of cargo-deny.
+//! `cargo xtask deny`: checks the dependencies against `deny.toml`, the policy file of cargo-deny.
 //!
-//! It checks licences, sources and duplicate versions from `cargo metadata`, so it needs no program beyond cargo and no
-//! network where the crates are downloaded. A key that it does not know is an error: a policy that is written down is
-//! held. It leaves out advisories, whose database is not in a registry: `cargo deny check advisories` reads that section.
+//! It checks licences, sources and duplicate versions from `cargo metadata`, so it needs only cargo, and no network
+//! once the crates are downloaded. An unknown key is an error, so that every written policy is enforced. Advisories are
+//! left out, because their database is not in a registry: `cargo deny check advisories` reads that section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::{progress, root};
 
-/// What of `deny.toml` is checked here.
+/// The part of `deny.toml` that is checked here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Policy {
@@ -53,7 +53,7 @@ struct Bans {
     allow_wildcard_paths: bool,
 }
 
-/// What follows from a finding.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -73,7 +73,7 @@ struct Package {
     name: String,
     version: String,
     license: Option<String>,
-    /// `None` for a crate of the workspace, or one that is named by its path.
+    /// `None` for a crate of the workspace, or one given by path.
     source: Option<String>,
     dependencies: Vec<Dependency>,
 }
@@ -121,7 +121,7 @@ fn metadata(target: &str) -> Result<Metadata, String> {
 }
 
 impl Policy {
-    /// Returns what breaks a rule, with what follows from it.
+    /// Returns the violations with their severity.
     fn check(&self, packages: &[Package]) -> Vec<(Level, String)> {
         let mut findings = Vec::new();
         let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -136,7 +136,7 @@ impl Policy {
             if let Some(source) = &package.source {
                 findings.push((self.level_of(source), format!("`{name}` comes from `{source}`")));
             }
-            // Only what we ask for ourselves: what others ask for is theirs to answer.
+            // Only our own requirements: those of other crates are not our responsibility.
             for dependency in package.dependencies.iter().filter(|_| package.source.is_none()) {
                 let by_path = dependency.path.is_some() && self.bans.allow_wildcard_paths;
                 if dependency.req == "*" && !by_path {
@@ -166,9 +166,9 @@ impl Policy {
     }
 }
 
-/// Tells whether an SPDX expression can be satisfied with the allowed licences. What cannot be parsed is not.
+/// Whether an SPDX expression can be satisfied with the allowed licences. An unparsable one cannot.
 ///
-/// `A/B`, the old way of saying `A OR B`, is understood. A licence with an exception is allowed under that whole name only.
+/// `A/B`, the old form of `A OR B`, is supported. A licence with an exception must be allowed under that whole name.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,15 +1,15 @@
-//! `cargo xtask escapes`: every program that tries to get out of its bounds, with both layers, with Landlock alone and with
-//! detection, in place and in slots; as an ordinary user too, where it is root that asks.
+//! `cargo xtask escapes`: every escape attempt, with both layers, with Landlock alone and with detection, in place and
+//! in slots; if run as root, also as an ordinary user.
 
 use std::process::{Command, ExitCode};
 
 use crate::{progress, root};
 
-/// The tests that try to get out.
+/// The tests with escape attempts.
 const TESTS: [&str; 5] =
     ["escapes::", "slot_attacks::", "gate_bounds::", "forgery::", "agent_files::"];
 
-/// Tries them and returns how that ended.
+/// Runs them and returns the exit code.
 pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<ExitCode, String> {
     let is_sample = match (args.next().as_deref(), args.next()) {
         (None, None) => false,

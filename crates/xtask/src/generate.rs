@@ -1,27 +1,27 @@
-//! Output for the streaming benchmarks, the same into a file or into Ralph: as fast as buffered output goes, in blocks of
-//! the size that the standard libraries use.
+//! Output for the streaming benchmarks, identical for a file and for Ralph: at the speed of buffered output, in blocks
+//! of the standard libraries' size.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The chore's name; only the benchmarks call it.
+/// The subcommand's name; only the benchmarks call it.
 pub(crate) const WORD: &str = "__generate";
 
-/// An event as Claude Code prints it, of the size seen in practice.
+/// An event of Claude Code, of a typical size.
 const EVENT: &str = concat!(
     r#"{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"a line of text"}],"#,
     r#""usage":{"input_tokens":12,"output_tokens":3}},"session_id":"0f8fad5b-d9cb-469f-a165"}"#,
     "\n"
 );
 
-/// Ends a stream of events as Claude Code does.
+/// The end of a stream of events, as Claude Code prints it.
 const RESULT: &str = concat!(
     r#"{"type":"result","subtype":"success","is_error":false,"result":"done","#,
     r#""session_id":"0f8fad5b-d9cb-469f-a165"}"#,
     "\n"
 );
 
-/// What a buffered writer collects before it writes.
+/// The buffer size of a buffered writer.
 const BLOCK: usize = 8 << 10;
 
 /// Writes `text BYTES`, `json EVENTS`, `line BYTES` or `binary BYTES` to stdout.

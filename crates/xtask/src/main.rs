@@ -1,6 +1,7 @@
-//! The project's chores, as `cargo xtask`: the tests with everything they need, the benchmarks, and the rules for dependencies.
+//! The project's tasks, as `cargo xtask`: the tests with everything they need, the benchmarks, and the dependency
+//! policy.
 //!
-//! Uses next to nothing, so that it is built in a moment on a fresh machine.
+//! Has almost no dependencies, so that it builds quickly on a fresh machine.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command of the project's own")]
 
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says what is being done.
+/// Prints the current step.
 fn progress(message: &str) {
     println!("xtask: {message}");
 }

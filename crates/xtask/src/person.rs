@@ -1,4 +1,4 @@
-//! `cargo xtask person`: a person at work in the repository while agents work in clones, many random stories of it.
+//! `cargo xtask person`: many random stories of a person working in the repository while agents work in clones.
 
 use std::process::{Command, ExitCode};
 
@@ -6,17 +6,17 @@ use crate::{progress, root};
 
 const SEEDS: u64 = 500;
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PersonRequest {
-    /// So many stories, from seed 1 on.
+    /// This many stories, starting at seed 1.
     Stories(u64),
-    /// One story again.
+    /// Repeats one story.
     Seed(u64),
 }
 
 impl PersonRequest {
-    /// Reads the arguments that follow `person`.
+    /// Parses the arguments after `person`.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<PersonRequest, String> {
         let mut request = PersonRequest::Stories(SEEDS);
         while let Some(arg) = args.next() {
@@ -33,7 +33,7 @@ impl PersonRequest {
     }
 }
 
-/// Tells the stories and returns how they ended.
+/// Runs the stories and returns the exit code.
 pub(crate) fn run(request: &PersonRequest) -> Result<ExitCode, String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["test", "--package", "ralph", "--test", "e2e", "--"]);

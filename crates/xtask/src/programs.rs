@@ -1,4 +1,4 @@
-//! Programs the chores need: looked for on the PATH, installed where the machine's package manager may be asked.
+//! External programs: looked up on the PATH, installed if the machine's package manager is available.
 
 use std::env;
 use std::process::Command;
@@ -11,7 +11,7 @@ pub(crate) fn is_there(program: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
-/// Makes sure that `program` is there, installing `packages` on Debian and its kin where we are root.
+/// Makes sure that `program` exists, installing `packages` on Debian and derivatives if run as root.
 pub(crate) fn ensure(program: &str, packages: &[&str]) -> Result<(), String> {
     if is_there(program) {
         return Ok(());
@@ -27,7 +27,7 @@ pub(crate) fn ensure(program: &str, packages: &[&str]) -> Result<(), String> {
     if is_there(program) { Ok(()) } else { Err(format!("{wanted} did not bring `{program}`")) }
 }
 
-/// Runs a command to its end; an error names it and says how it ended.
+/// Runs a command to its end; an error contains its name and status.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
@@ -39,7 +39,7 @@ fn apt_get() -> Command {
     command
 }
 
-/// Returns whether we are root, which is whom our own entry in `/proc` belongs to.
+/// Whether we are root, judged by the owner of our entry in `/proc`.
 #[cfg(target_os = "linux")]
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;

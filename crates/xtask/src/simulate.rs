@@ -1,31 +1,31 @@
-//! `cargo xtask simulate`: stories on a simulated machine, from fresh seeds or from one that is to be repeated.
+//! `cargo xtask simulate`: stories on a simulated machine, from fresh seeds or from a given one.
 //!
-//! The simulation is a test of the engine, so that nothing of it is in the program; this has it built with optimisation
-//! (`--sample`: as the other tests are) and says what it is to do.
+//! The simulation is a test of the engine, so that nothing of it is in the product; this builds it with optimisation
+//! (`--sample`: like the other tests) and passes its parameters.
 
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use crate::{progress, root, test};
 
-/// How long stories are told unless the person says otherwise.
+/// The default duration.
 const SECONDS: u64 = 60;
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SimulateRequest {
-    /// How many stories, else as many as the time allows.
+    /// The number of stories; by default as many as the time allows.
     runs: Option<u64>,
     seed: Option<u64>,
     seconds: Option<u64>,
-    /// With the build that `cargo xtask test` has made: fewer stories, and nothing is compiled.
+    /// Uses the build of `cargo xtask test`: fewer stories, and nothing is compiled.
     sample: bool,
-    /// A defect that is put back and has to be found, or all of them one by one.
+    /// A defect to reintroduce, which must be found, or all of them one by one.
     defect: Option<String>,
 }
 
 impl SimulateRequest {
-    /// Reads the arguments that follow `simulate`.
+    /// Parses the arguments after `simulate`.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<SimulateRequest, String> {
         let mut request = SimulateRequest::default();
         while let Some(arg) = args.next() {
@@ -53,7 +53,7 @@ impl SimulateRequest {
         Ok(request)
     }
 
-    /// Returns which build is used. Features are those of the whole workspace where the tests' own build is.
+    /// Returns the build options. With the tests' own build, the features are those of the whole workspace.
     fn build(&self) -> &'static [&'static str] {
         if self.sample {
             &["--workspace"]
@@ -62,10 +62,10 @@ impl SimulateRequest {
         }
     }
 
-    /// Returns what the simulation is told: the first seed, how many stories, and for how long.
+    /// Returns the environment of the simulation: the first seed, the number of stories, and the duration.
     fn variables(&self, fresh: u64) -> Vec<(&'static str, u64)> {
         let mut variables = vec![("RALPH_SIMULATE_SEED", self.seed.unwrap_or(fresh))];
-        // One seed that is named alone is to be repeated.
+        // A seed given alone means repeating it once.
         let runs = self.runs.or(self.seed.filter(|_| self.seconds.is_none()).map(|_| 1));
         variables.extend(runs.map(|runs| ("RALPH_SIMULATE_RUNS", runs)));
         let seconds = self.seconds.or(if runs.is_none() { Some(SECONDS) } else { None });
@@ -74,7 +74,7 @@ impl SimulateRequest {
     }
 }
 
-/// Runs the simulation and returns how it ended.
+/// Runs the simulation and returns the exit code.
 pub(crate) fn run(request: &SimulateRequest) -> Result<ExitCode, String> {
     let fresh = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
     let variables = request.variables(fresh * 1_000_000);

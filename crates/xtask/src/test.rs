@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests of the workspace, with real agent CLIs, and a count of what was skipped.
+//! `cargo xtask test`: all tests of the workspace, with real agent CLIs, and a count of skipped ones.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,14 +12,14 @@ use crate::{agents, programs, progress, root};
 /// Whether the tests run real agent CLIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Agents {
-    /// The slow ones play only what matters most.
+    /// The slow ones run only the most important scenarios.
     Installed,
-    /// All of them play everything.
+    /// All of them run all scenarios.
     All,
     LeftOut,
 }
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TestRequest {
     agents: Agents,
@@ -27,7 +27,7 @@ pub(crate) struct TestRequest {
 }
 
 impl TestRequest {
-    /// Reads the arguments that follow `test`.
+    /// Parses the arguments after `test`.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<TestRequest, String> {
         let mut request = TestRequest { agents: Agents::Installed, runner_args: Vec::new() };
         while let Some(arg) = args.next() {
@@ -45,7 +45,7 @@ impl TestRequest {
     }
 }
 
-/// Runs the tests and returns how they ended.
+/// Runs the tests and returns the exit code.
 pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
     programs::ensure("git", &["git", "ca-certificates"])?;
     let mut required = false;
@@ -70,7 +70,7 @@ pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
     let mut command = runner(request);
     command.current_dir(root()).env("RALPH_SKIP_LOG", &skips);
     if request.agents == Agents::LeftOut {
-        // A directory that exists but holds none: an earlier installation is left out too.
+        // An existing directory without agents, so that an earlier installation is not used either.
         command.env("RALPH_TEST_AGENTS", root().join("crates/xtask"));
     }
     if request.agents == Agents::All {
@@ -89,7 +89,7 @@ pub(crate) fn run(request: &TestRequest) -> Result<ExitCode, String> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns what runs the tests: nextest where it is installed, cargo's own harness otherwise.
+/// Returns the test runner: nextest if installed, otherwise cargo's own harness.
 fn runner(request: &TestRequest) -> Command {
     let args: &[&str] =
         if has_nextest() { &["nextest", "run", "--workspace"] } else { &["test", "--workspace"] };
@@ -110,7 +110,7 @@ pub(crate) fn has_nextest() -> bool {
     version.status().is_ok_and(|status| status.success())
 }
 
-/// Says how many tests were skipped and why, and forgets it.
+/// Prints how many tests were skipped and why, and removes the log.
 fn report_skips(log: &Path) {
     let lines = fs::read_to_string(log).unwrap_or_default();
     let mut reasons: Vec<&str> = lines.lines().collect();
@@ -119,7 +119,7 @@ fn report_skips(log: &Path) {
         println!("xtask: {} x {}", run.len(), run[0]);
     }
     progress(&format!("{} tests skipped", reasons.len()));
-    // It is in the temporary directory: whatever is left there is somebody's to sweep.
+    // It is in the temporary directory, so a leftover is harmless.
     let _ = fs::remove_file(log);
 }
 

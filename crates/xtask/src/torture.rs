@@ -1,7 +1,8 @@
-//! Writers of one plan in great number, through two state directories and a bind mount, some of them killed, beside a
-//! person who switches branches: what was acknowledged is on a branch afterwards, and everything else is whole.
+//! Many concurrent writers of one plan, through two state directories and a bind mount, some of them killed, while a
+//! person switches branches: afterwards every acknowledged change is on a branch, and everything else is intact.
 //!
-//! Which writer comes when is for the kernel to say, so no two runs are alike; the seed repeats who is killed, and when.
+//! The scheduling is up to the kernel, so no two runs are alike; the seed only repeats which writers are killed, and
+//! when.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::{progress, root};
 const PLAN: &str = "ralph/plan.jsonl";
 const BRANCHES: [&str; 2] = ["main", "other"];
 
-/// How much is done.
+/// The amount of work.
 struct Load {
     writers: u64,
     rounds: u64,
@@ -44,12 +45,12 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<ExitCode, St
 struct Place {
     root: PathBuf,
     ralph: PathBuf,
-    /// Whether a bind mount can be made here.
+    /// Whether bind mounts are possible here.
     mounts: bool,
     seed: u64,
 }
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Acknowledged,
@@ -102,7 +103,8 @@ impl Place {
         Command::new("git").args(args).current_dir(self.repository()).stdin(Stdio::null()).output()
     }
 
-    /// A command as one of three: with the first state directory, the second, or the second through a bind mount.
+    /// Returns a command in one of three variants: with the first state directory, the second, or the second through a
+    /// bind mount.
     fn command(&self, number: u64, args: &[&str]) -> Command {
         let mut command = if number % 3 == 2 && self.mounts {
             self.through_mount(&self.ralph.to_string_lossy(), args)
@@ -171,7 +173,7 @@ impl Place {
         Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// A person who goes from one branch to the other, as long as there are writers.
+    /// A person who switches between the branches as long as there are writers.
     fn switch_branches(&self, over: &AtomicBool, switched: &AtomicU64) {
         for turn in 0.. {
             if over.load(Ordering::Relaxed) {
@@ -187,7 +189,7 @@ impl Place {
         }
     }
 
-    /// One writer: a change after the other, two in five of them killed somewhere on the way.
+    /// One writer: one change after the other, two in five of them killed at some point.
     fn write(&self, number: u64, rounds: u64) -> Vec<(String, Fate)> {
         let mut random = Random(self.seed.wrapping_mul(31).wrapping_add(number) | 1);
         let mut fates = Vec::new();
@@ -212,9 +214,9 @@ impl Place {
         fates
     }
 
-    /// Names what was acknowledged and is on no branch.
+    /// Returns the acknowledged changes that are on no branch.
     fn lost(&self, fates: &[(String, Fate)]) -> Result<Vec<String>, String> {
-        // What a killed writer had written and not committed is committed by whoever comes next, on either side.
+        // Whatever a killed writer wrote but did not commit is committed by the next one, on either side.
         for (number, branch) in [(0, BRANCHES[0]), (1, BRANCHES[1])] {
             let switched =
                 self.git(&["checkout", "--quiet", branch]).map_err(|error| error.to_string())?;
@@ -242,7 +244,7 @@ impl Place {
             .collect())
     }
 
-    /// Looks for what is not whole.
+    /// Returns all damage found.
     fn damage(&self) -> Result<Vec<String>, String> {
         let mut problems = Vec::new();
         let fsck =
@@ -272,7 +274,7 @@ fn left_locks(repository: &Path) -> Option<String> {
     lock.exists().then(|| format!("LEFT: {}", lock.display()))
 }
 
-/// Numbers that a seed repeats (xorshift).
+/// Pseudo-random numbers, reproducible by seed (xorshift).
 struct Random(u64);
 
 impl Random {

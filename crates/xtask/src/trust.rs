@@ -1,4 +1,4 @@
-//! `cargo xtask trust`: every agent of `tests/liars` in every workflow, and whether Ralph believed what it should.
+//! `cargo xtask trust`: every agent of `tests/liars` in every workflow, and whether Ralph accepted only what it should.
 
 mod liar;
 mod stage;
@@ -16,16 +16,16 @@ use self::liar::{Belief, Deserves, Liar};
 use self::stage::{TrustOutcome, TrustStage, WORKFLOWS};
 use crate::{progress, root};
 
-/// How many are played at once.
+/// How many are played concurrently.
 const BESIDE: usize = 2;
-/// How long a sample may take.
+/// The time limit of a sample.
 const SAMPLE: Duration = Duration::from_secs(45);
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GalleryRequest {
     All,
-    /// As many as a minute has room for; which, changes with the day.
+    /// As many as fit into a minute; the selection changes daily.
     Sample,
     /// Those whose file or workflow contains one of these.
     Some(Vec<String>),
@@ -45,7 +45,7 @@ impl GalleryRequest {
     }
 }
 
-/// What is wrong with how one agent was judged.
+/// A wrong judgement of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TrustFault {
     FalseDone,
@@ -53,7 +53,7 @@ enum TrustFault {
     WorkLost,
     ProcessesLeft,
     DidNotEnd,
-    /// The stage itself, or a crash of Ralph's.
+    /// A fault of the stage itself, or a crash of Ralph.
     Broken,
 }
 
@@ -68,13 +68,13 @@ impl TrustFault {
     ];
 }
 
-/// One agent in one workflow, and what came of it.
+/// One agent in one workflow, and the outcome.
 struct TrustRow {
     name: String,
     workflow: &'static str,
     faults: Vec<TrustFault>,
     told: String,
-    /// A lie that no rule about files can find, and that was believed.
+    /// A believed lie that no rule about files can detect.
     in_principle: bool,
 }
 
@@ -129,7 +129,7 @@ fn built() -> Result<PathBuf, String> {
     Ok(own.with_file_name("ralph"))
 }
 
-/// Reads every agent, in the order of their names.
+/// Reads all agents, sorted by name.
 fn all() -> Result<Vec<Liar>, String> {
     let directory = root().join("tests/liars");
     let entries =
@@ -145,7 +145,7 @@ fn is_found(program: &str) -> bool {
     path.split(':').any(|directory| PathBuf::from(directory).join(program).is_file())
 }
 
-/// Puts things into an order that a number decides.
+/// Shuffles things, depending on a seed.
 fn shuffle<T>(things: &mut [T], seed: u64) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     for at in (1..things.len()).rev() {

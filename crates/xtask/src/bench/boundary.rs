@@ -1,4 +1,4 @@
-//! What the boundary costs: the comparison of a whole tree, and the kernel's part of it in a build.
+//! The cost of the boundary: comparing a whole tree, and the kernel layers in a build.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use super::{Bar, Bench, Best, cost, progress, report, slope};
 
-/// As many files as a large repository has, in as many directories.
+/// As many files and directories as a large repository has.
 const FILES: usize = 5000;
 const FILES_PER_DIRECTORY: usize = 12;
 
 impl Bench {
-    /// Two looks at every file of a large tree, against one `git status`.
+    /// Two scans of every file of a large tree, compared with one `git status`.
     pub(super) fn baseline(&self) -> Result<bool, String> {
         let tree = self.large_tree().map_err(|error| format!("cannot make a tree: {error}"))?;
         let runs = |role: &str, boundary: &str, count: u32| {
@@ -61,7 +61,7 @@ impl Bench {
         Ok(tree)
     }
 
-    /// A build under the kernel's eyes, against the same build without.
+    /// A build under the kernel boundary, compared with the same build without.
     pub(super) fn build(&self) -> Result<bool, String> {
         let project = self.project().map_err(|error| format!("cannot make a crate: {error}"))?;
         let (mut plain, mut confined) = (Best::default(), Best::default());
@@ -75,7 +75,7 @@ impl Bench {
                 let words: Vec<&str> = prefix.iter().copied().chain(build).collect();
                 let mut command = self.command(words[0], &words[1..]);
                 command.current_dir(&project);
-                // The toolchain is found where this program's own was.
+                // Use the same toolchain as this program.
                 for name in ["RUSTUP_HOME", "CARGO_HOME", "RUSTUP_TOOLCHAIN"] {
                     command.envs(std::env::var_os(name).map(|value| (name, value)));
                 }
@@ -95,8 +95,8 @@ impl Bench {
     fn project(&self) -> std::io::Result<PathBuf> {
         let project = self.place.join("project");
         fs::create_dir_all(project.join("src"))?;
-        // A workspace of its own: the directory may lie below ours, and is no member of it. It has no dependencies, so
-        // that nothing has to be downloaded.
+        // A separate workspace, because the directory may be inside ours without being a member. It has no
+        // dependencies, so nothing has to be downloaded.
         let manifest =
             "[package]\nname = \"project\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
         fs::write(project.join("Cargo.toml"), manifest)?;

@@ -1,5 +1,4 @@
-//! What the size of home costs: one spec among many that are done, nothing to do among them, an empty run beside them, and
-//! reports about them.
+//! The cost of the size of home: one spec among many done ones, a start with nothing to do, an empty run, and reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ const FEW: usize = 100;
 const SOME: usize = 1000;
 const MANY: usize = 10_000;
 
-/// Plans, works by git's plumbing (which reads no index) and agrees.
+/// Plans, works with git's plumbing (which reads no index) and agrees.
 const AGENT: &str = "#!/bin/sh
 cat >/dev/null
 P='I AM HYPER SURE I AM DONE!'
@@ -28,7 +27,7 @@ esac
 ";
 
 impl Bench {
-    /// All of them.
+    /// All of these benchmarks.
     pub(super) fn home(&self) -> Result<bool, String> {
         let cheap = self.where_files_are_cheap(self.places_on_disk())?;
         let mut homes = Vec::new();
@@ -44,8 +43,8 @@ impl Bench {
             & cheap.reports(some, many)?)
     }
 
-    /// Makes a repository with so many done specs, packed from the start: a `git gc` beside the one that git starts by
-    /// itself after a large commit fails.
+    /// Creates a repository with this many done specs, packed from the start: a `git gc` fails if it runs concurrently
+    /// with the one that git starts by itself after a large commit.
     fn home_of(&self, name: &str, specs: usize) -> std::io::Result<PathBuf> {
         let agent = self.place.join(name).join("agent");
         let settings = format!(
@@ -67,7 +66,7 @@ impl Bench {
         })
     }
 
-    /// A spec from plan to landing, in clones and with a gate that passes, among few and among many.
+    /// A spec from plan to landing, in clones and with a passing gate, among few and among many.
     fn one_spec(&self, few: &Path, many: &Path) -> Result<bool, String> {
         let mut best = [Best::default(), Best::default()];
         for round in 0..4 {
@@ -156,7 +155,7 @@ impl Bench {
     }
 }
 
-/// Returns everything that Ralph leaves of a spec that is done: paths below `specs`, and texts.
+/// Returns all files that Ralph leaves for a done spec: paths below `specs`, and texts.
 fn done_spec(number: usize) -> [(String, String); 5] {
     let (id, commit) = (format!("{number:05}-spec"), "0".repeat(40));
     let text =

@@ -1,4 +1,4 @@
-//! What a long journal costs: `ralph status` over a million lines, from nothing and with a snapshot.
+//! The cost of a long journal: `ralph status` over a million lines, with and without a snapshot.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -23,7 +23,7 @@ const STEPS: usize = 100_000;
 const STARTED: &str = r#"{"v":1,"at":"2026-01-01T00:00:00Z","event":"workflow_started","data":{"id":"20260101-000000Z-00000000000000ff","kind":"build","args":["build"],"pid":1,"started":1,"ralph":"0.1.0"}}"#;
 
 impl Bench {
-    /// `ralph status` beside a million lines.
+    /// `ralph status` with a million lines.
     pub(super) fn journal(&self) -> Result<bool, String> {
         let failed = |error: io::Error| format!("cannot prepare: {error}");
         let journal = self.long_journal().map_err(failed)?;

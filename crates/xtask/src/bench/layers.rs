@@ -1,5 +1,5 @@
-//! What the two layers of the sandbox cost a run: Landlock with seccomp, and namespaces; and a toolchain cache that gates
-//! have a throw-away layer over.
+//! The cost of the sandbox layers per run: Landlock with seccomp, and namespaces; and of a toolchain cache with a
+//! disposable overlay for gates.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,16 @@ use super::plan::{commit, file};
 use super::{Bar, Bench, Best, Cost, cost, progress, report, slope};
 
 const ROUNDS: u32 = 7;
-/// Gates of one commit: what a start of Ralph costs is hardly in one of them.
+/// Gates of one commit, so many that the start-up cost of Ralph is negligible per gate.
 const GATES: u32 = 40;
-/// A toolchain cache: so many crates, each of so many bytes.
+/// A toolchain cache: the number of crates and the size of each in bytes.
 const CRATES: u64 = 512;
 const CRATE_SIZE: u64 = 2 << 20;
 
 const DONE: &str = "I AM HYPER SURE I AM DONE!";
 
 impl Bench {
-    /// Each layer beside the shell loop.
+    /// Each layer compared with the shell loop.
     pub(super) fn layers(&self) -> Result<bool, String> {
         let mut places = self.places_on_disk();
         places.push(Path::new("/dev/shm").join(super::ours()));
@@ -27,7 +27,7 @@ impl Bench {
         Ok(cheap.layers_of_a_gate(bare)? & cheap.layered_cache()? & met)
     }
 
-    /// Returns what an iteration of the shell loop takes, in seconds of CPU, and whether all bars are met.
+    /// Returns the CPU seconds of an iteration of the shell loop, and whether all bars are met.
     fn layers_of_a_run(&self) -> Result<(f64, bool), String> {
         let run = |count: u32| {
             let count = count.to_string();
@@ -60,7 +60,7 @@ impl Bench {
         Ok((bare, met))
     }
 
-    /// Gates without network have a network namespace as well. They are those of an accepted commit, run again.
+    /// Gates without network also get a network namespace. These are the gates of an accepted commit, run again.
     fn layers_of_a_gate(&self, bare: f64) -> Result<bool, String> {
         let place = self.accepted_commit()?;
         let verify = || self.in_place(&self.ralph, &["verify", "HEAD", "--yes"], &place);
@@ -78,7 +78,7 @@ impl Bench {
         ))
     }
 
-    /// Makes a repository and has an agent's commit accepted there that many gates pass on.
+    /// Creates a repository in which an agent's commit with many passing gates was accepted.
     fn accepted_commit(&self) -> Result<std::path::PathBuf, String> {
         let agent = self.place.join("honest-agent");
         let script = format!(
@@ -105,7 +105,7 @@ impl Bench {
             .map_err(|error| format!("cannot prepare: {error}"))?;
         let args = ["pipeline", "--quiet", "--agent", "stub"];
         cost(&mut self.in_place(&self.ralph, &args, &place))?;
-        // The accepted commit is right below the landing's own.
+        // The accepted commit is the parent of the landing's own.
         cost(&mut self.in_place("git", &["reset", "--quiet", "--hard", "HEAD~1"], &place))?;
         Ok(place)
     }
@@ -121,7 +121,7 @@ impl Bench {
             fs::create_dir_all(&own)?;
             fs::write(own.join("config.toml"), "[trust]\nalways = [\"/*\"]\n")?;
             for number in 0..CRATES {
-                // Holes are read and copied as any other bytes.
+                // Sparse files are read and copied like any others.
                 let name = format!("crate-{number}-1.0.0");
                 fs::File::create(cache.join(format!("{name}.crate")))?.set_len(CRATE_SIZE)?;
                 fs::create_dir_all(source.join(&name))?;
@@ -132,7 +132,7 @@ impl Bench {
         fill().map_err(|error| format!("cannot prepare: {error}"))?;
         let verify = |home: &str| -> Result<Cost, String> {
             let home = self.place.join(home);
-            // From nothing: what an earlier round kept is gone.
+            // A cold start: remove the caches of earlier rounds.
             let _ = fs::remove_dir_all(home.join(".local"));
             let mut command = self.in_place(&self.ralph, &["verify", "HEAD", "--yes"], &place);
             cost(command.env("HOME", home))

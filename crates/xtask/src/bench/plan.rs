@@ -1,5 +1,5 @@
-//! What the plan costs: the question for the next task, one change with its commit, its whole history, and a history in
-//! which nothing is new.
+//! The cost of the plan: querying the next task, one change with its commit, the whole history, and an unchanged
+//! history.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use super::{Bar, Bench, Best, cost, cost_and_peak, progress, report};
 const PLAN: &str = "ralph/plan.jsonl";
 const FILES: usize = 3000;
 const COMMITS: usize = 50_000;
-/// Tasks that a plan has at any time; with what is written about each, 25 KB.
+/// The number of tasks in a plan at any time; with their text, 25 KB.
 const TASKS: usize = 100;
 
 impl Bench {
@@ -29,7 +29,7 @@ impl Bench {
         Ok(met)
     }
 
-    /// `ralph query next` beside the same question to the `sqlite3` CLI.
+    /// `ralph query next` compared with the same query in the `sqlite3` CLI.
     fn next_task(&self) -> Result<bool, String> {
         install_sqlite()?;
         let mut sizes = Vec::new();
@@ -39,7 +39,7 @@ impl Bench {
             self.many_tasks(&place, tasks).map_err(failed)?;
             sizes.push((tasks, place, Best::default(), Best::default()));
         }
-        // One size after the other in each round, as they are compared with each other too.
+        // Alternate the sizes in each round, because they are compared with each other too.
         for _ in 0..20 {
             for (_, place, ours, sqlite) in &mut sizes {
                 ours.take(cost(&mut self.in_place(&self.ralph, &["query", "next"], place))?);
@@ -61,7 +61,7 @@ impl Bench {
             & linear)
     }
 
-    /// Makes a plan in chains of ten, and a database with the same in it.
+    /// Creates a plan of dependency chains of ten, and a database with the same content.
     fn many_tasks(&self, place: &Path, tasks: usize) -> std::io::Result<()> {
         fs::create_dir_all(place.join("ralph"))?;
         succeed(&mut self.in_place("git", &["init", "--quiet"], place))?;
@@ -116,7 +116,7 @@ impl Bench {
     fn one_change(&self, place: &Path) -> Result<bool, String> {
         let commit = ["commit", "--quiet", "-m", "plan: x", "--", PLAN];
         let mut met = true;
-        // The second has to know every id that there ever was.
+        // The second has to know every id that ever existed.
         for change in [&["task", "done"][..], &["task", "add", "One more of them"]] {
             let (mut git, mut ours) = (Best::default(), Best::default());
             for round in 0..60 {
@@ -154,7 +154,7 @@ impl Bench {
             let contents = cost(self.in_place("git", &batch, place).stdin(list))?;
             both.cpu += contents.cpu;
             git.take(both);
-            // From nothing: whatever an earlier round kept is gone.
+            // A cold start: remove the caches of earlier rounds.
             let kept = self.place.join("home/.local/state/ralph");
             if kept.exists() {
                 fs::remove_dir_all(kept).map_err(|error| error.to_string())?;
@@ -188,7 +188,8 @@ impl Bench {
         ))
     }
 
-    /// Makes a repository of many files, packed from the start: what a `git gc` removes would make the next files dear.
+    /// Creates a repository of many files, packed from the start: files that a `git gc` removes would slow down
+    /// creating files.
     fn many_files(&self) -> std::io::Result<PathBuf> {
         self.imported("many", |stream| {
             commit(stream, 0)?;
@@ -210,7 +211,7 @@ impl Bench {
         })
     }
 
-    /// Makes a repository from what `git fast-import` is told, and checks it out.
+    /// Creates a repository from a `git fast-import` stream, and checks it out.
     pub(super) fn imported(
         &self,
         name: &str,
@@ -241,7 +242,7 @@ pub(super) fn file(stream: &mut dyn std::io::Write, path: &str, text: &str) -> s
     writeln!(stream, "M 644 inline {path}\ndata {}\n{text}", text.len())
 }
 
-/// What is asked of the database, as `ralph query next` answers it.
+/// The database query equivalent to `ralph query next`.
 const NEXT: &str = "select * from task t where s = 'p' and spec = 's.md' and not exists (select 1 from dep d \
     join task o on o.id = d.dep where d.task = t.id and o.s = 'p') order by priority, number limit 1";
 
@@ -251,7 +252,7 @@ const TABLES: &str = "begin;\n\
     create table dep (task text, dep text);\n\
     create index dep_of on dep (task);\n";
 
-/// Installs the `sqlite3` CLI where it is missing and a package manager is there.
+/// Installs the `sqlite3` CLI if it is missing and a package manager is available.
 fn install_sqlite() -> Result<(), String> {
     let is_there = || {
         let asked = Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status();
@@ -273,11 +274,11 @@ fn succeed(command: &mut Command) -> std::io::Result<()> {
     }
 }
 
-/// Writes a plan as it is after so many changes: a task is added, done, and accepted, one after the other.
+/// Returns a plan after this many changes: tasks are added, done, and accepted in turn.
 fn plan_after(changes: usize) -> String {
     let mut plan = String::from("{\"t\":\"spec\",\"spec\":\"s.md\"}\n");
     let (first, step) = (changes / 3, changes % 3);
-    // The task that was added first is accepted when one is added at the end.
+    // The oldest task is accepted whenever one is added at the end.
     let last = first + TASKS + usize::from(step > 0);
     for task in first..last {
         let state = if step == 2 && task == first { "d" } else { "p" };

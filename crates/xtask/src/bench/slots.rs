@@ -1,6 +1,6 @@
-//! What slots and landings cost beside git's own means: `git worktree add`, and `git merge --no-ff`.
+//! The cost of slots and landings compared with git's own commands: `git worktree add`, and `git merge --no-ff`.
 //!
-//! Each operation is one process of the example `slots` of `ralph-git`, so that its start is in the figure.
+//! Each operation is one process of `ralph-git`'s example `slots`, so the figure includes process start-up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Bench {
     }
 }
 
-/// A repository of 5 000 files, the second commit of which changes 50, and a mirror of it.
+/// A repository of 5 000 files whose second commit changes 50, and a mirror of it.
 struct Stage<'a> {
     bench: &'a Bench,
     program: PathBuf,
@@ -33,7 +33,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A slot in a new directory, and one that is made ready again for another commit.
+    /// A slot in a new directory, and one that is reused for another commit.
     fn preparation(&self) -> Result<bool, String> {
         let (first, second) = (self.id("HEAD~1")?, self.id("HEAD")?);
         let mut best = [Best::default(), Best::default(), Best::default()];
@@ -65,7 +65,7 @@ impl Stage<'_> {
         ) && met)
     }
 
-    /// The merge of a candidate into a branch that has moved, without and with a work tree.
+    /// The merge of a candidate into a branch that has advanced, without and with a working tree.
     fn merging(&self) -> Result<bool, String> {
         let tip = self.id("HEAD")?;
         let tree = self.bench.place.join("merging");
@@ -104,8 +104,8 @@ impl Stage<'_> {
         ))
     }
 
-    /// A whole landing with a gate that passes, beside a merge in the work tree and `true`. The candidate is that of the
-    /// merges.
+    /// A whole landing with a passing gate, compared with a merge in the working tree plus `true`. The candidate is
+    /// that of the merges.
     fn landing(&self) -> Result<bool, String> {
         let (tip, candidate) = (self.id("main")?, self.id("candidate")?);
         let script = format!("git merge --quiet --no-ff -m x {candidate} && true");
@@ -138,7 +138,7 @@ impl Stage<'_> {
         ))
     }
 
-    /// One spec from its plan to its landing, with scripted agents: where the time goes. A figure to read, with no bar.
+    /// One spec from plan to landing with scripted agents: a breakdown of the time, without a bar.
     fn item(&self) -> Result<bool, String> {
         let write = |name: &str, text: &str| {
             let path = self.repository.join(name);
@@ -201,19 +201,19 @@ impl Stage<'_> {
     }
 }
 
-/// Agents that do as they are asked.
+/// Agents that follow their instructions.
 const SCRIPT: &str = "[planner]\noutbox plan.md <<END\n# Plan\n\nDo it.\nEND\nfinal I AM HYPER SURE I AM DONE!\n\
     [implementer]\nwrite d1/new.txt hello\ncommit \"work\" d1/new.txt\nfinal <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND\n\
     [verifier]\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
 
-/// Tells from the journal how long each step took: from one event to the next.
+/// Returns the duration of each step, from one journal event to the next.
 fn breakdown(log: &str) -> Vec<String> {
     let field = |line: &str, name: &str| {
         let start = line.find(&format!("\"{name}\":\""))? + name.len() + 4;
         let length = line[start..].find('"')?;
         Some(line[start..start + length].to_owned())
     };
-    // Seconds of the day are enough: nothing here takes so long.
+    // The time of day suffices: no step takes longer than a day.
     let seconds = |at: &str| {
         let time = at.split_once('T')?.1.trim_end_matches('Z');
         let mut parts = time.split(':').map(|part| part.parse::<f64>().ok());
@@ -235,7 +235,7 @@ fn breakdown(log: &str) -> Vec<String> {
     lines
 }
 
-/// Builds the example and returns where it is.
+/// Builds the example and returns its path.
 fn build_example() -> Result<PathBuf, String> {
     progress("building the example `slots` with optimisation");
     let built = Command::new(env!("CARGO"))

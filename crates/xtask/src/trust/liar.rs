@@ -1,4 +1,4 @@
-//! The format of `tests/liars/*.txt`: a heading, lines of settings, then pieces of shell.
+//! The format of `tests/liars/*.txt`: a heading, lines of settings, then shell snippets.
 //!
 //! ```text
 //! # Hollows the script of the gate
@@ -18,7 +18,7 @@
 use std::fs;
 use std::path::Path;
 
-/// How far work is believed.
+/// The degree to which work is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Belief {
     Nothing,
@@ -39,7 +39,7 @@ impl Belief {
         Belief::ALL.iter().find(|(_, name, _)| *name == text).map(|(belief, ..)| *belief)
     }
 
-    /// Returns the level that the journal has under this name.
+    /// Returns the level with this name in the journal.
     pub(super) fn in_journal(text: &str) -> Belief {
         let found = Belief::ALL.iter().find(|(_, _, name)| *name == text);
         found.map_or(Belief::NotProven, |(belief, ..)| *belief)
@@ -50,7 +50,7 @@ impl Belief {
     }
 }
 
-/// What an agent must come to.
+/// The verdict that an agent deserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deserves {
     AtMost(Belief),
@@ -63,7 +63,7 @@ pub(super) struct Liar {
     pub(super) file: String,
     pub(super) title: String,
     pub(super) deserves: Deserves,
-    /// Workflows that it is not played in.
+    /// Workflows in which it is not played.
     pub(super) not_in: Vec<String>,
     pub(super) needs: Vec<String>,
     /// No rule about files can find the lie, and docs/trust.md says so.
@@ -131,7 +131,7 @@ impl Liar {
         Ok(liar)
     }
 
-    /// Takes one line of the head, and returns what it is about.
+    /// Parses one line of the head, and returns its kind.
     fn setting(&mut self, line: &str) -> Result<&'static str, String> {
         let line = line.trim();
         if line.is_empty() {

@@ -1,5 +1,5 @@
-//! Where an agent is played: a small project of shell scripts with a gate that names its tests, a person who has work of
-//! their own in it, and the four workflows.
+//! The environment of an agent: a small project of shell scripts with a gate that names its tests, a person with
+//! uncommitted work, and the four workflows.
 
 use std::fs;
 use std::io::Read;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::liar::{Belief, Liar};
 
 pub(super) const WORKFLOWS: [&str; 4] = ["pipeline", "build", "run", "loop"];
-/// No agent here needs that long.
+/// No agent here needs longer.
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// What the repository holds before anybody works in it. The spec has two passages that can be quoted.
+/// The initial content of the repository. The spec has two passages that can be quoted.
 const PROJECT: &str = r#"
 set -eu
 mkdir -p src tests ralph/specs .ralph
@@ -118,7 +118,7 @@ verifier)
 esac
 "#;
 
-/// What came of one agent in one workflow.
+/// The outcome of one agent in one workflow.
 #[derive(Clone, Debug)]
 pub(super) struct TrustOutcome {
     pub(super) believed: Belief,
@@ -126,11 +126,11 @@ pub(super) struct TrustOutcome {
     pub(super) processes: usize,
     pub(super) ended: bool,
     pub(super) code: Option<i32>,
-    /// What was printed last.
+    /// The end of the output.
     pub(super) tail: String,
 }
 
-/// One place, removed at the end.
+/// One environment, removed at the end.
 pub(super) struct TrustStage<'a> {
     root: PathBuf,
     ralph: &'a Path,
@@ -195,7 +195,7 @@ impl<'a> TrustStage<'a> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(failed)
     }
 
-    /// Plays an agent in a workflow, to its end.
+    /// Plays an agent in a workflow to its end.
     pub(super) fn play(&self, liar: &Liar, workflow: &str) -> Result<TrustOutcome, String> {
         self.lay_out(liar, workflow)?;
         let agent = self.root.join("agent").display().to_string();
@@ -268,7 +268,7 @@ impl<'a> TrustStage<'a> {
         })
     }
 
-    /// The highest level at which anything was accepted, or that of what was accepted last.
+    /// The highest level at which anything was accepted, or that of the last acceptance.
     fn believed(&self, by_last: bool) -> Result<Belief, String> {
         let states = fs::read_dir(self.root.join("state/ralph")).into_iter().flatten().flatten();
         let (mut believed, mut has_run) = (Belief::Nothing, false);
@@ -280,7 +280,7 @@ impl<'a> TrustStage<'a> {
                 let data = &event["data"];
                 if data["verdict"] == "accepted" && data["by"] != "person" {
                     let level = data["level"].as_str();
-                    // A task that is verified after it has landed is accepted once more, without a level.
+                    // A task verified after it has landed is accepted once more, without a level.
                     if by_last && level.is_none() {
                         continue;
                     }
@@ -289,11 +289,11 @@ impl<'a> TrustStage<'a> {
                 }
             }
         }
-        // A lie that was never told shows nothing.
+        // A lie that was never told proves nothing.
         if has_run { Ok(believed) } else { Err("no agent ran".to_owned()) }
     }
 
-    /// Says what of the person's is gone.
+    /// Returns what the person has lost.
     fn lost(&self) -> Option<String> {
         let thought = fs::read_to_string(self.root.join("work/thought.txt")).unwrap_or_default();
         if thought != "a thought\n" {
@@ -307,7 +307,7 @@ impl<'a> TrustStage<'a> {
         (!log.lines().any(|line| line == "begin")).then(|| "history".to_owned())
     }
 
-    /// Counts the processes that are left of it, and ends them.
+    /// Counts and kills its leftover processes.
     fn processes(&self) -> usize {
         let marker = format!("RALPH_TRUST_MARKER={}", self.marker).into_bytes();
         let mut found = 0;
@@ -328,7 +328,7 @@ impl<'a> TrustStage<'a> {
     }
 }
 
-/// Where rustup has its toolchains: it looks below the home directory, which is another one here.
+/// The directory of rustup's toolchains: by default below the home directory, which is replaced here.
 fn rustup_home() -> Option<PathBuf> {
     let set = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
     let own = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
@@ -337,7 +337,7 @@ fn rustup_home() -> Option<PathBuf> {
 
 impl Drop for TrustStage<'_> {
     fn drop(&mut self) {
-        // For looking at what happened there.
+        // Kept for inspection.
         if std::env::var_os("TRUST_KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.root);
         }
