@@ -1,4 +1,4 @@
-//! What can be typed: clap structures only, no decisions. The doc comments are the help.
+//! The command line: clap structures only, no decisions. The doc comments are the help texts.
 
 pub(crate) mod build;
 pub(crate) mod goal;
@@ -43,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Reads an amount of dollars.
+/// Parses an amount of dollars.
 fn usd(text: &str) -> Result<f64, String> {
     let amount = text.strip_prefix('$').unwrap_or(text).parse().ok();
     amount
@@ -52,10 +52,10 @@ fn usd(text: &str) -> Result<f64, String> {
 }
 
 impl Cli {
-    /// Understands what was typed.
+    /// Parses the command line.
     ///
-    /// To the command that is named first only its own words matter, and to know but that one is quicker. What it does not
-    /// understand, and every word of help or complaint, is for all of them together.
+    /// Building only the parser of the command that is named first is faster. Anything it cannot parse, and every help
+    /// text or error, goes through the full parser.
     pub(crate) fn understand(typed: &[OsString]) -> Result<Cli, clap::Error> {
         Self::of_one_command(typed).map_or_else(|| Cli::try_parse_from(typed), Ok)
     }
@@ -454,7 +454,7 @@ mod tests {
 
     use super::Cli;
 
-    /// Names the commands whose help has no example.
+    /// Collects the commands whose help has no example.
     fn without_example(command: &clap::Command, path: &str, names: &mut Vec<String>) {
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let path = format!("{path} {}", sub.get_name());

@@ -1,7 +1,7 @@
-//! Completion in a shell: the script that `ralph completions` prints calls this program with [`VARIABLE`] set, and the
-//! answer depends on the workspace: its specs, tasks, items and agents.
+//! Shell completion: the script that `ralph completions` prints calls this program with [`VARIABLE`] set. Candidates
+//! depend on the workspace: its specs, tasks, items and agents.
 //!
-//! Completing changes nothing and says nothing: where the workspace cannot be read, there are no candidates.
+//! Completing changes nothing and prints no errors: if the workspace cannot be read, there are no candidates.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,7 +23,7 @@ use crate::setup::Setup;
 /// Names the shell that asks for candidates.
 const VARIABLE: &str = "RALPH_COMPLETE";
 
-/// Answers a shell that asks for candidates; returns whether one did.
+/// Answers a completion request; returns whether there was one.
 pub(crate) fn answer(args: &[OsString]) -> bool {
     if std::env::var_os(VARIABLE).is_none() {
         return false;
@@ -33,7 +33,7 @@ pub(crate) fn answer(args: &[OsString]) -> bool {
     env.try_complete(args.iter().cloned(), cwd.as_deref()).unwrap_or(true)
 }
 
-/// Returns the script that has a shell ask this program.
+/// Returns the script with which a shell calls this program.
 pub(crate) fn script(shell: Shell) -> io::Result<Vec<u8>> {
     let shells = Shells::builtins();
     let name = shell.to_string();
@@ -94,7 +94,7 @@ pub(crate) fn boundaries() -> ArgValueCandidates {
     })
 }
 
-/// Items that had a run.
+/// Items with at least one run.
 pub(crate) fn items() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let board = setup().and_then(|setup| setup.board().ok());

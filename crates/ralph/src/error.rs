@@ -1,4 +1,4 @@
-//! Errors of commands: what happened, why, and what to do next.
+//! Errors of commands: the message, its cause, and hints.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use ralph_engine::workflow::WorkflowError;
 
 use crate::exit::Exit;
 
-/// What to do about settings that are not trusted.
+/// The hint for untrusted settings.
 pub(crate) const TRUST_HINT: &str = "`ralph trust` shows what would take effect, and asks";
 
-/// A command that stopped.
+/// The error that stops a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
@@ -19,12 +19,12 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    /// Wrong usage, configuration or set-up: the person must change something.
+    /// A usage, configuration or set-up error: the person must change something.
     pub(crate) fn usage(error: impl Into<Box<dyn Error>>) -> CliError {
         CliError::with_exit(Exit::Usage, error)
     }
 
-    /// The world got in the way of the work.
+    /// An external failure.
     pub(crate) fn failed(error: impl Into<Box<dyn Error>>) -> CliError {
         let error = error.into();
         let workflow = error.downcast_ref::<WorkflowError>();
@@ -48,17 +48,17 @@ impl CliError {
         CliError::with_exit(Exit::Unfinished, error)
     }
 
-    /// The person was asked and would rather not.
+    /// The person was asked and declined.
     pub(crate) fn declined() -> CliError {
         CliError { exit: Exit::Done, message: "nothing was done".to_owned(), hints: Vec::new() }
     }
 
-    /// Only a person can say how to go on, and none is there to be asked.
+    /// A person must decide, and there is no terminal.
     pub(crate) fn person_needed(error: impl Into<Box<dyn Error>>) -> CliError {
         CliError::with_exit(Exit::PersonNeeded, error)
     }
 
-    /// A workflow cannot go on.
+    /// A workflow cannot continue.
     pub(crate) fn workflow(error: WorkflowError) -> CliError {
         match &error {
             WorkflowError::NoSpace { .. } => CliError::usage(error).hint(
@@ -72,19 +72,19 @@ impl CliError {
         CliError { exit, message: chain(error.into().as_ref()), hints: Vec::new() }
     }
 
-    /// Adds what to do next.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> CliError {
         self.hints.push(hint.into());
         self
     }
 
-    /// Adds what to do next, as far as something is known.
+    /// Adds hints, if there are any.
     pub(crate) fn hints(self, hints: impl IntoIterator<Item: Into<String>>) -> CliError {
         hints.into_iter().fold(self, CliError::hint)
     }
 }
 
-/// The message with its causes, each said once.
+/// Returns the message with its causes, without repetitions.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

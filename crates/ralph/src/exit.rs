@@ -1,6 +1,6 @@
-//! The exit codes: a public interface, the same for every command.
+//! The exit codes: a public interface, identical for every command.
 
-/// How the program ends, as scripts see it.
+/// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -10,13 +10,13 @@ pub(crate) enum Exit {
     Unfinished = 1,
     /// Wrong usage, configuration or set-up.
     Usage = 2,
-    /// A person is needed and none is there.
+    /// A person is needed and not present.
     PersonNeeded = 3,
-    /// A bug of ours.
+    /// An internal error.
     Bug = 70,
     /// Interrupted.
     Interrupted = 130,
-    /// What git takes from a merge driver that could not do its work.
+    /// The exit code with which a merge driver reports failure to git.
     MergeFailed = 129,
 }
 

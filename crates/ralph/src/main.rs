@@ -1,4 +1,4 @@
-//! The `ralph` program: talks to people, decides nothing.
+//! The `ralph` program: the user interface. Decisions are made in the engine.
 
 mod args;
 mod commands;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     ralph_proc::guard::dispatch();
     render::print_panics();
-    // Unwinding ends the run's processes and gives the terminal back; what is left to do is to own up.
+    // Unwinding terminates the run's processes and restores the terminal; what remains is to report the bug.
     let exit = std::panic::catch_unwind(|| commands::run(std::env::args_os()));
     ralph_proc::launcher::end_idle();
     ExitCode::from(exit.unwrap_or_else(|_| render::bug()) as u8)

@@ -1,4 +1,4 @@
-//! From what was typed to where Ralph works: workspace, configuration, state. Every command begins here.
+//! From the command line to the working context: workspace, configuration, state. Every command begins here.
 
 use std::io::IsTerminal;
 
@@ -37,24 +37,24 @@ use crate::render::agent_run::show_boundary;
 use crate::render::human::plural;
 use crate::render::{self, Tone, Ui, UiChoice};
 
-/// A workspace as it was found, whether or not its configuration can be used.
+/// A workspace as found, whether or not its configuration is valid.
 pub(crate) struct Scout {
     pub(crate) ui: Ui,
-    /// Where the person stands.
+    /// The current directory.
     cwd: Utf8PathBuf,
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Result<Config, ConfigError>,
-    /// What of the workspace counts only if it is trusted; `None` where its configuration cannot be used.
+    /// The workspace's settings that need trust; `None` if its configuration is invalid.
     pub(crate) trust: Option<Trust>,
-    /// Private state, if the judgement of trust found some.
+    /// Private state, if judging trust found any.
     state: Option<State>,
     names: EnvNames,
     vouched: bool,
 }
 
 impl Scout {
-    /// Looks at the workspace at `root`, or where the person stands.
+    /// Examines the workspace at `root`, or at the current directory.
     pub(crate) fn look(global: &GlobalArgs, root: Option<&Utf8Path>) -> Result<Scout, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
         Scout::look_with(global, environment, &current_directory()?, root, &[], EnvNames::Own)
@@ -110,23 +110,23 @@ impl Scout {
         Ok(Scout { ui, cwd, environment, workspace, config, trust, state, names, vouched })
     }
 
-    /// Finds a program as a run would.
+    /// Looks up a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
     }
 
-    /// Returns the git that sees what this command was started with.
+    /// Returns a git with the environment of this command.
     pub(crate) fn git(&self) -> GitProgram {
         self.environment.git()
     }
 
-    /// Finds private state without making any.
+    /// Finds private state without creating any.
     pub(crate) fn find_state(&self) -> Result<Option<State>, CliError> {
         let base = state_base(&|name| self.environment.text(name)).map_err(CliError::usage)?;
         State::find(&base, &self.workspace).map_err(CliError::usage)
     }
 
-    /// Opens private state, making it if it is not there.
+    /// Opens private state, creating it if needed.
     pub(crate) fn open_state(&self) -> Result<State, CliError> {
         let named = self.config.as_ref().ok().and_then(|config| config.home.clone());
         let home = self.workspace.home(named.as_deref());
@@ -135,10 +135,10 @@ impl Scout {
     }
 }
 
-/// What is trusted, and private state, if the judgement found some.
+/// The trust decision, and private state, if any was found.
 type JudgedTrust = (Trust, Option<State>);
 
-/// What a configuration is loaded and judged with.
+/// The context for loading and judging a configuration.
 struct Looking<'a> {
     workspace: &'a Workspace,
     environment: &'a Environment,
@@ -147,7 +147,7 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// Loads the configuration. What the person does not trust is not in force in it.
+    /// Loads the configuration. Untrusted settings are not in force in it.
     fn load(
         &self,
         flags: &[FlagValue<'_>],
@@ -177,9 +177,9 @@ impl Looking<'_> {
         })
     }
 
-    /// Judges whether the person trusts what is armed; returns also private state, if there is any.
+    /// Judges whether the person trusts the armed settings; also returns private state, if there is any.
     fn judge(&self, config: &Config, vouched: bool) -> Result<JudgedTrust, CliError> {
-        // Without a place for private state nothing is remembered, and whatever needs one says so.
+        // Without a location for private state nothing is remembered; commands that need one report that.
         let base = state_base(&|name| self.environment.text(name)).ok();
         let state = base.map(|base| State::find(&base, self.workspace)).transpose();
         let state = state.map_err(CliError::usage)?.flatten();
@@ -196,7 +196,7 @@ impl Looking<'_> {
     }
 }
 
-/// Looks a variable up. Goal-driven commands understand what other loops say about the display.
+/// Looks up a variable. Goal-driven commands also accept other loops' display variables.
 fn variable(environment: &Environment, names: EnvNames, name: &str) -> Option<String> {
     let value = environment.text(name);
     if names != EnvNames::Goal || name != "RALPH_UI" {
@@ -215,31 +215,32 @@ fn look_up(environment: &Environment, workspace: &Workspace, program: &str) -> O
     Utf8PathBuf::from_path_buf(found).ok()
 }
 
-/// A workspace that is ready to be worked in.
+/// A workspace that is ready for work.
 pub(crate) struct Setup {
     pub(crate) ui: Ui,
     pub(crate) json: bool,
-    /// Where the person stands; paths are shown from there.
+    /// The current directory; paths are shown relative to it.
     pub(crate) cwd: Utf8PathBuf,
     pub(crate) environment: Environment,
     pub(crate) workspace: Workspace,
     pub(crate) config: Config,
     pub(crate) home: Home,
     pub(crate) trust: Trust,
-    /// Private state, if there was any when the set-up was loaded.
+    /// Private state, if there was any when this was loaded.
     state: Option<State>,
     names: EnvNames,
-    /// The command line says that the workspace is trusted.
+    /// The command line declares the workspace trusted.
     vouched: bool,
 }
 
 impl Setup {
-    /// Returns the branches that accepted work waits for; what cannot be looked at is not shown.
+    /// Returns the branches with accepted work that has to land; unreadable ones are omitted.
     pub(crate) fn waiting_to_land(&self) -> Vec<LandedBranch> {
         waiting(&self.git(), &self.workspace.root).unwrap_or_default()
     }
 
-    /// Finds the workspace and loads its configuration. `flags` are the command's own, over everything else.
+    /// Finds the workspace and loads its configuration. `flags` are the command's own settings, with the highest
+    /// precedence.
     pub(crate) fn load(global: &GlobalArgs, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
         let environment = Environment::inherited(std::env::vars_os());
         let (cwd, root) = (current_directory()?, global.root.as_deref());
@@ -247,8 +248,8 @@ impl Setup {
         Setup::of(global.json, Scout::look_with(global, environment, &cwd, root, flags, names)?)
     }
 
-    /// Loads the workspace for a command that works towards a goal: these know more names of variables. A `root` that
-    /// the person named wins over the one that is given.
+    /// Loads the workspace for a goal-driven command, which accepts more variables. A `root` on the command line takes
+    /// precedence over the given one.
     pub(crate) fn load_for_goal(
         global: &GlobalArgs,
         flags: &[FlagValue<'_>],
@@ -296,8 +297,7 @@ impl Setup {
         })
     }
 
-    /// Returns the set-up with everything of the workspace's in force. What the person does not trust yet is shown and
-    /// asked about.
+    /// Returns the setup with all of the workspace's settings in force. Untrusted ones are shown and asked about.
     pub(crate) fn trusted(mut self, flags: &[FlagValue<'_>]) -> Result<Setup, CliError> {
         if self.config.is_trusted() {
             return Ok(self);
@@ -319,7 +319,7 @@ impl Setup {
         Ok(self)
     }
 
-    /// Returns the set-up with nothing of the workspace's in force, for what strangers may have written.
+    /// Returns the setup with none of the workspace's settings in force, for untrusted content.
     pub(crate) fn distrusting(mut self) -> Result<Setup, CliError> {
         let config = self.looking().load_with(&[], ArmedKeys::Ignored);
         self.config = config.map_err(CliError::usage)?;
@@ -331,7 +331,7 @@ impl Setup {
         Looking { workspace, environment, names: *names, cwd }
     }
 
-    /// Returns private state, if there is any by now.
+    /// Returns private state, if it exists by now.
     pub(crate) fn find_state(&self) -> Result<Option<State>, CliError> {
         if self.state.is_some() {
             return Ok(self.state.clone());
@@ -339,7 +339,7 @@ impl Setup {
         State::find(&self.state_base()?, &self.workspace).map_err(CliError::usage)
     }
 
-    /// Refuses what only a person may do to a process that descends from a run, whatever its variables say.
+    /// Refuses a person-only command in a process that descends from a run, whatever its variables say.
     pub(crate) fn refuse_in_run(&self, what: &str) -> Result<(), CliError> {
         let Some(state) = self.find_state()? else { return Ok(()) };
         match state.run_guarded_by(ancestors).map_err(CliError::failed)? {
@@ -351,17 +351,17 @@ impl Setup {
         }
     }
 
-    /// Returns the git that sees what this command was started with.
+    /// Returns a git with the environment of this command.
     pub(crate) fn git(&self) -> GitProgram {
         self.environment.git()
     }
 
-    /// Looks for what has landed or is in flight, and is not in the files of home yet.
+    /// Finds changes to home that have landed or are in flight, and are not in its files yet.
     pub(crate) fn overlay(&self) -> Result<HomeOverlay, CliError> {
         HomeOverlay::look(&self.git(), &self.home.path).map_err(CliError::failed)
     }
 
-    /// Refuses to go on outside a repository.
+    /// Fails outside a repository.
     pub(crate) fn require_repository(&self) -> Result<(), CliError> {
         self.workspace.require_repository().map_err(|error| {
             let hint = error.hint();
@@ -369,7 +369,7 @@ impl Setup {
         })
     }
 
-    /// Refuses to go on without a home.
+    /// Fails without a home.
     pub(crate) fn require_home(&self) -> Result<(), CliError> {
         if self.home.exists {
             return Ok(());
@@ -378,7 +378,7 @@ impl Setup {
             .hint("run `ralph init`"))
     }
 
-    /// Refuses to take a plan that git keeps out of the work tree for one that is not there.
+    /// Fails if the plan is excluded by a sparse checkout, instead of treating it as missing.
     pub(crate) fn require_plan_in_tree(&self) -> Result<(), CliError> {
         let path = self.home.path.join(PLAN_FILE);
         let left_out = !path.exists()
@@ -391,10 +391,10 @@ impl Setup {
             .hint(format!("`git sparse-checkout add {home}` brings it back")))
     }
 
-    /// Says that there is no history where home is in no repository.
+    /// Notes that there is no history if home is outside a repository.
     pub(crate) fn say_if_outside_git(&self) {
         let home = &self.home.path;
-        // If it is in its usual place, no further search is needed.
+        // In its usual place no further search is needed.
         let is_inside = self.workspace.git_dir().is_some()
             && real_directory(home).is_some_and(|home| home.starts_with(&self.workspace.root));
         if !is_inside && Past::of(&self.git(), home, None).is_none() {
@@ -403,23 +403,23 @@ impl Setup {
         }
     }
 
-    /// Finds a program as a run would.
+    /// Looks up a program as a run would.
     pub(crate) fn look_up(&self, program: &str) -> Option<Utf8PathBuf> {
         look_up(&self.environment, &self.workspace, program)
     }
 
-    /// Reads the configuration again, as a person may have changed it since.
+    /// Reloads the configuration, which a person may have changed since.
     pub(crate) fn reload(&self, flags: &[FlagValue<'_>]) -> Result<Config, ConfigError> {
         let Setup { workspace, environment, names, .. } = self;
         let looking = Looking { workspace, environment, names: *names, cwd: &workspace.root };
         match looking.load(flags, self.vouched) {
             Ok((config, _)) => config,
-            // Where trust cannot be judged there is none.
+            // If trust cannot be judged, nothing is trusted.
             Err(_) => looking.load_with(flags, ArmedKeys::Ignored),
         }
     }
 
-    /// Opens this workspace's private state; says so when it had to be made anew.
+    /// Opens this workspace's private state; reports if it had to be recreated.
     pub(crate) fn open_state(&self) -> Result<OpenState, CliError> {
         let Setup { workspace, home, config, environment, .. } = self;
         let mut open = OpenState::open(workspace, home, config, environment, &SystemClock)?;
@@ -428,12 +428,12 @@ impl Setup {
         Ok(open)
     }
 
-    /// Folds the journal for a report, which leaves nothing behind.
+    /// Folds the journal for a report, without leaving anything behind.
     pub(crate) fn board(&self) -> Result<Board, CliError> {
         Ok(OpenState::find_board(&self.workspace, &self.environment)?)
     }
 
-    /// Opens private state for a short command, which leaves nothing in home but what it is about.
+    /// Opens private state for a short command that writes nothing else to home.
     pub(crate) fn open_bare_state(&self) -> Result<State, CliError> {
         if let Some(state) = self.find_state()? {
             return Ok(state);
@@ -453,14 +453,14 @@ impl Setup {
         PlanFile::open(&self.git(), state, &draft, Signing::Unsigned)
     }
 
-    /// Opens the plan of this home, which is committed and signed as the person wants it.
+    /// Opens the plan of this home, committed and signed as the person configured.
     pub(crate) fn open_plan(&self, state: &State) -> PlanFile {
         let git = &self.config.git;
         let plan = PlanFile::open(&self.git(), state, &self.home, Signing::allowed(git.sign));
         if git.commit_home { plan } else { plan.uncommitted() }
     }
 
-    /// Shows that the mirror of the journal cannot be written.
+    /// Returns a callback that reports that the mirror of the journal cannot be written.
     pub(crate) fn mirror_report(&self) -> MirrorReport {
         let ui = self.ui;
         Box::new(move |problem| {
@@ -475,13 +475,13 @@ impl Setup {
         }
     }
 
-    /// Returns where the private state of all workspaces lies.
+    /// Returns the directory of the private state of all workspaces.
     pub(crate) fn state_base(&self) -> Result<Utf8PathBuf, CliError> {
         state_base(&|name| self.environment.text(name))
             .map_err(|error| CliError::usage(error).hint("set HOME or XDG_STATE_HOME"))
     }
 
-    /// Opens everything that a workflow needs, and shows what the person should know about that.
+    /// Opens everything that a workflow needs, and shows notes about it.
     pub(crate) fn open_project<'a>(
         &'a self,
         run: WorkflowRun<'a>,
@@ -515,7 +515,7 @@ impl Setup {
         Ok(OpenProject { session, project })
     }
 
-    /// Shows what the person should know about the opening of a session.
+    /// Shows notes about the opening of a session.
     pub(crate) fn show_opening(&self, opening: &Opening) {
         if let Some(reason) = opening.rebuilt {
             self.ui.labelled(Tone::Attention, "state", reason);
@@ -526,7 +526,7 @@ impl Setup {
         show_leftovers(self.ui, &opening.recovered);
     }
 
-    /// The budget of the configuration, with what was typed over it.
+    /// The configured budget, overridden by the command line.
     pub(crate) fn budget(&self, tokens: Option<u64>, cost_usd: Option<f64>) -> Budget {
         let config = &self.config.budget;
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -541,12 +541,12 @@ impl Setup {
     }
 }
 
-/// What was typed after the program's name.
+/// The command line arguments.
 pub(crate) fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// What a command runs a workflow with.
+/// The parameters of a workflow.
 pub(crate) struct WorkflowRun<'a> {
     pub(crate) command: &'a str,
     pub(crate) roles: &'a [Role],
@@ -584,7 +584,7 @@ impl From<OpenStateError> for CliError {
     }
 }
 
-/// Says what a Ralph that was killed had left behind.
+/// Reports leftovers of a killed Ralph.
 fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
     for left in recovered {
         if left.processes > 0 {
@@ -599,7 +599,7 @@ fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
     }
 }
 
-/// The agents a configuration can name without describing them.
+/// The agents that a configuration can use without defining them.
 pub(crate) fn adapter_names() -> Vec<&'static str> {
     ADAPTERS.iter().map(|adapter| adapter.name()).filter(|name| *name != "command").collect()
 }
@@ -634,7 +634,7 @@ impl LogFormatChoice {
     }
 }
 
-/// The time of day, read in one place.
+/// The current time, read in one place.
 pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }

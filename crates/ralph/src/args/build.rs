@@ -1,4 +1,4 @@
-//! What can be typed about the build loop.
+//! The command line of the build loop.
 
 use clap::Args;
 

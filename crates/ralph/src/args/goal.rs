@@ -1,4 +1,4 @@
-//! What can be typed about goal-driven work.
+//! The command line of goal-driven work.
 
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
@@ -129,7 +129,7 @@ pub(crate) struct RoundOptions {
     /// Seconds to wait between runs (also: `SLEEP_SECONDS`) [default: 0]
     #[arg(long, short, value_name = "SECONDS")]
     pub(crate) sleep: Option<f64>,
-    // What follows is known to scripts for other loops, and has nothing to decide here.
+    // The following options are accepted for scripts of other loops, and have no effect here.
     #[arg(long, hide = true)]
     pub(crate) ai_raw: bool,
     #[arg(long, hide = true)]

@@ -1,11 +1,11 @@
-//! Options that are put together when their command is typed: most of what can be typed is not, each time.
+//! Options whose clap definition is built only when their command is used: most commands are not used in an invocation.
 
 use std::ops::Deref;
 
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
-/// The options, or the further commands, of a command; made known to clap when it gets there.
+/// The options or subcommands of a command; defined in clap on demand.
 #[derive(Debug)]
 pub(crate) struct LazyOptions<T>(Box<T>);
 
@@ -51,7 +51,7 @@ impl<T: Subcommand> Subcommand for LazyOptions<T> {
     }
 }
 
-/// What a command is for stands where it is listed, and not at the options that it shares with others.
+/// Keeps a command's own description instead of that of the options it shares with others.
 fn keep_about(command: Command, augment: fn(Command) -> Command) -> Command {
     let kept =
         |text: Option<&StyledStr>| text.cloned().map_or(Resettable::Reset, Resettable::Value);

@@ -1,4 +1,4 @@
-//! What can be typed about the loop.
+//! The command line of the loop.
 
 use camino::Utf8PathBuf;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What can be typed about the pipeline and its specs.
+//! The command line of the pipeline and its specs.
 
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};

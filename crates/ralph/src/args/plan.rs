@@ -1,4 +1,4 @@
-//! What can be typed about the plan: tasks, issues, the spec; and answers to what it asked.
+//! The command line of the plan: tasks, issues, the spec, and answers to questions.
 
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
@@ -192,7 +192,7 @@ pub(crate) struct AnswerArgs {
 /// Takes what a person or an agent says in their own words; it may begin as a list does, with a dash.
 pub(super) fn free_text(text: &str) -> Result<String, String> {
     let looks_like_option = text.starts_with("--") && !text.contains(char::is_whitespace);
-    // Behind it nothing is an option; a parser of values is not told where its value stood.
+    // After `--` nothing is an option, but a value parser does not know the position of its value.
     let is_meant = || std::env::args_os().any(|word| word == "--");
     if text.trim().is_empty() {
         Err("the text is empty".to_owned())

@@ -1,4 +1,4 @@
-//! What can be typed about runs.
+//! The command line of runs.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `ralph agent list`: the agents Ralph knows, and which of them are here.
+//! `ralph agent list`: the known agents, and which of them are installed.
 
 use ralph_engine::config::AgentProgram;
 use ralph_engine::detect::agents::{FoundAgent, find_agents};
@@ -17,12 +17,12 @@ use crate::setup::Setup;
 #[derive(Serialize)]
 struct Row {
     name: String,
-    /// Where it is; `None` if it is not installed. Ralph plays `rehearsal` itself.
+    /// Its path; `None` if it is not installed. `rehearsal` is built in.
     path: Option<String>,
     version: Option<String>,
     problem: Option<String>,
     usable: bool,
-    /// The roles the configuration gives it.
+    /// The roles for which it is configured.
     roles: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ fn installed(setup: &Setup, agent: FoundAgent) -> Row {
     }
 }
 
-/// An agent of `[agents.*]` with a command of its own.
+/// An agent of `[agents.*]` with its own command.
 fn configured(setup: &Setup, name: String) -> Row {
     let roles = roles_of(setup, &name);
     let program = Role::ALL.into_iter().find_map(|role| {

@@ -21,7 +21,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     let setup = Setup::load(global, &agent_flags)?.trusted(&agent_flags)?;
     let prompt = read_prompt(args)?;
     let screen = AgentRunScreen::new(setup.ui, setup.cwd.clone(), args.repeat);
-    // Two agents that change one workspace would spoil each other's work; those that only read it do not.
+    // Two agents that change one workspace would interfere; read-only ones do not.
     let locking = if args.role.writes_workspace() { Locking::Exclusive } else { Locking::Shared };
     let opened = Session::open(SessionRequest {
         workspace: &setup.workspace,
@@ -66,7 +66,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     Ok(exit)
 }
 
-/// The options of a command that runs agents, as settings over all others.
+/// The options of a command that runs agents, as settings with the highest precedence.
 pub(crate) fn flags(options: &AgentOptions) -> Vec<FlagValue<'_>> {
     let once = options.ignore_limit.then_some(FlagValue {
         flag: "--ignore-limit",

@@ -1,4 +1,4 @@
-//! `ralph answer`: the person's word on what a workflow asked.
+//! `ralph answer`: a person's answer to a workflow's question.
 
 use ralph_engine::questions::AnswerError;
 use ralph_engine::specs::{self as backlog, SPECS};
@@ -42,7 +42,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     let mut questions = open.questions()?;
     let specs = backlog::discover(&setup.home.path.join(SPECS)).specs;
     for (item, question) in list::waiting(&SpecStore::new(&setup.home.path), &specs) {
-        // Home keeps the question of a spec; private state may be new.
+        // Home contains the question of a spec; private state may be new.
         questions.ask_unless_answered(&item, &question).map_err(CliError::failed)?;
     }
     let question = questions.answer(item, text, AnswerOrigin::Cli).map_err(not_answered)?;
@@ -62,7 +62,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
         let command = match (is_loop, is_task, is_spec) {
             (true, _, _) => "ralph loop --resume",
             (_, true, _) => "ralph build",
-            // Stories are named by their branch and their id.
+            // Stories are named by branch and id.
             (_, _, false) if question.item.contains('/') => "ralph run",
             _ => "ralph pipeline",
         };
@@ -85,7 +85,7 @@ fn not_answered(error: AnswerError) -> CliError {
     }
 }
 
-/// The command that answers a question, and the question.
+/// Returns the command that answers a question, and the question.
 pub(crate) fn how_to_answer(question: &Question) -> String {
     let name = &question.item;
     let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -93,7 +93,7 @@ pub(crate) fn how_to_answer(question: &Question) -> String {
     format!("ralph answer {name} \"…\"  ({})", shown(&question.text))
 }
 
-/// A question as one line of a screen, whatever it holds.
+/// Returns a question as one sanitized line.
 fn shown(text: &str) -> String {
     one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), 200)
 }

@@ -1,4 +1,4 @@
-//! `ralph build`: stage after stage until the plan is complete; `ralph plan <spec>`: a spec becomes tasks.
+//! `ralph build`: runs stages until the plan is complete; `ralph plan <spec>`: turns a spec into tasks.
 
 mod preflight;
 mod report;
@@ -35,13 +35,13 @@ use crate::setup::{OpenProject, Setup, WorkflowRun};
 const ROLES: [Role; 5] =
     [Role::Planner, Role::Builder, Role::Verifier, Role::Investigator, Role::Decomposer];
 
-/// The default bound on runs.
+/// The default limit of runs.
 const MOST_ITERATIONS: u32 = 200;
 
-/// The default number of failures in a row after which the loop stops.
+/// The default number of consecutive failures after which the loop stops.
 const MOST_FAILURES: u32 = 3;
 
-/// Puts what was typed over what is configured, and fills in default bounds. Zero is no bound.
+/// Applies the options over the configuration, and fills in default limits. Zero means no limit.
 fn bounded(configured: Budget, iterations: Option<u32>, failures: Option<u32>) -> Budget {
     let bound = |typed: Option<u32>, configured: Option<u32>, usual: u32| {
         Some(typed.or(configured).unwrap_or(usual)).filter(|most| *most > 0)
@@ -87,15 +87,15 @@ pub(crate) fn build(global: &GlobalArgs, args: &BuildArgs) -> Result<Exit, CliEr
     }
 }
 
-/// What `ralph build` came to.
+/// The outcome of `ralph build`.
 enum Outcome {
     Declined,
     Planning(Ended<PlanningEnd>),
     Building(Ended<BuildEnd>),
 }
 
-/// Plans the spec that was named and has no tasks, or the one whose planning was cut short before it had any; `None` if
-/// the person would rather stop.
+/// Plans the named spec if it has no tasks, or the one whose planning was interrupted before it had any; `None` if the
+/// person chooses to stop.
 fn plan_first(
     setup: &Setup,
     build: &mut Build<'_, '_>,
@@ -125,12 +125,12 @@ fn plan_first(
     Ok(Some(Ended::By(PlanningEnd::Planned { tasks: tasks_of(&found) })))
 }
 
-/// Counts the tasks of the current spec that are to be built or verified.
+/// Counts the tasks of the current spec that still have to be built or verified.
 fn tasks_of(plan: &Plan<'_>) -> usize {
     plan.pending().len() + plan.done_tasks().count()
 }
 
-/// Goes on with planning that was cut short. Nothing is asked: that was settled when it began.
+/// Resumes interrupted planning. Nothing is asked: that was settled when it began.
 fn go_on_planning(
     setup: &Setup,
     build: &mut Build<'_, '_>,
@@ -202,7 +202,8 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     }
 }
 
-/// Tells a goal from a spec: what is no spec is a goal, but for a number and the name of a file that is missing.
+/// Distinguishes a goal from a spec: anything that is not a spec is a goal, except a number or the name of a missing
+/// file.
 fn is_goal(setup: &Setup, args: &PlanArgs, what: &str) -> bool {
     if args.spec || args.goal {
         return args.goal;
@@ -212,16 +213,16 @@ fn is_goal(setup: &Setup, args: &PlanArgs, what: &str) -> bool {
     !names_file && !is_number && find_spec(setup, what).is_err()
 }
 
-/// What was asked for.
+/// The requested work.
 struct Job<'a> {
     options: &'a RunOptions,
     budget: Budget,
     promise: Option<&'a str>,
-    /// How the gates are tried first; a plan alone is judged by none.
+    /// How the gates are tried first; planning alone is not judged by any.
     start: Option<FirstGates>,
 }
 
-/// Opens everything and lends the loop, the plan that it changes, and the plan in the person's checkout.
+/// Opens everything and provides the loop, the plan it changes, and the plan in the person's checkout.
 fn with_build<T>(
     setup: &Setup,
     command: &str,
@@ -243,7 +244,7 @@ fn with_build<T>(
     let plan = Arc::new(plan.for_runs().map_err(CliError::failed)?);
     let persons = setup.open_plan(&session.context.state);
     let mut plans = vec![&*plan];
-    // What is in the checkout and cannot be worked on is not taken up.
+    // An unworkable plan in the checkout would not be taken over, so check it as well.
     plans.extend(project.is_checked_out().map_err(failed)?.then_some(&persons));
     for plan in plans {
         let bytes = plan.read().map_err(CliError::failed)?;
@@ -264,7 +265,7 @@ fn failed(error: ralph_engine::workflow::WorkflowError) -> CliError {
     CliError::workflow(error).hint("nothing is lost: `ralph build` continues where it stopped")
 }
 
-/// Tells the spec from the number; 0 means no limit.
+/// Separates the spec from the number; 0 means no limit.
 fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>), CliError> {
     let (mut spec, mut number) = (None, None);
     for word in &args.words {
@@ -277,10 +278,10 @@ fn words(setup: &Setup, args: &BuildArgs) -> Result<(Option<String>, Option<u32>
     Ok((spec, args.max_iterations.or(number)))
 }
 
-/// Finds a spec by path or name; returns its path below `specs/`, or that of any other file of the workspace.
+/// Finds a spec by path or name; returns its path below `specs/`, or that of another file in the workspace.
 pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     let specs = setup.home.path.join(SPECS);
-    // A path means that file, and not one of the same name in `specs/`.
+    // A path refers to that file, and not to one of the same name in `specs/`.
     let is_path = [".", "..", "/"].iter().any(|start| Utf8Path::new(what).starts_with(start));
     let named = [specs.join(what), specs.join(format!("{what}.md"))];
     let named = named.into_iter().filter(|_| !is_path);
@@ -299,7 +300,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     if let Some(place) = elsewhere {
         return in_workspace(setup, &place);
     }
-    // A numbered spec can be in a directory of its own, and is meant by its number, too.
+    // A numbered spec can be in an area directory, and can be given by its number too.
     if !what.contains(|c: char| c == '/' || c.is_whitespace()) {
         match select(&discover(&specs).specs, what) {
             Ok(spec) => return Ok(spec.to_string()),
@@ -312,7 +313,7 @@ pub(super) fn find_spec(setup: &Setup, what: &str) -> Result<String, CliError> {
     Err(listed(setup, CliError::usage(format!("spec `{what}` not found in `{specs}`"))))
 }
 
-/// Adds which specs there are.
+/// Adds the list of existing specs.
 fn listed(setup: &Setup, error: CliError) -> CliError {
     let specs = setup.home.path.join(SPECS);
     let mut names: Vec<String> = specs
@@ -324,7 +325,7 @@ fn listed(setup: &Setup, error: CliError) -> CliError {
         .map(|entry| entry.file_name().to_owned())
         .filter(|name| name != "README.md")
         .collect();
-    // Numbered specs can be in directories of their own.
+    // Numbered specs can be in area directories.
     names.extend(discover(&specs).specs.iter().map(ToString::to_string));
     names.sort();
     names.dedup();
@@ -334,7 +335,7 @@ fn listed(setup: &Setup, error: CliError) -> CliError {
     })
 }
 
-/// Says that agents will not see the spec; what is built and verified then is what tasks say.
+/// Warns that agents will not see the spec; they build and verify only what the tasks say.
 fn say_if_spec_is_gone(setup: &Setup, plan: &PlanFile) -> Result<(), CliError> {
     let bytes = plan.read().map_err(CliError::failed)?;
     let Some(spec) = Plan::parse(&bytes).spec().map(str::to_owned) else { return Ok(()) };
@@ -347,7 +348,7 @@ fn say_if_spec_is_gone(setup: &Setup, plan: &PlanFile) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Names a spec that lies beside `specs/`, so that everybody who reads the plan finds it.
+/// Returns the name of a spec outside `specs/`, such that every reader of the plan finds it.
 fn in_workspace(setup: &Setup, place: &Utf8Path) -> Result<String, CliError> {
     let (home, root) = (&setup.home.path, &setup.workspace.root);
     let specs = home.join(SPECS);

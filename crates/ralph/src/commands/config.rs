@@ -45,13 +45,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
     Ok(Exit::Done)
 }
 
-/// The settings with a name of the person's own in their key, of which none is set.
+/// The settings with a variable part in their key, none of which is set.
 fn families(prefix: &str) -> Vec<Row> {
     let known = settings_reference().into_iter().filter(|row| row.key.starts_with(prefix));
     known.map(|row| Row { key: row.key, value: None, origin: row.description.to_owned() }).collect()
 }
 
-/// The settings of the workspace's file that are not in force.
+/// The settings of the workspace's file that are ignored because it is not trusted.
 fn untrusted(setup: &Setup) -> impl Iterator<Item = Row> {
     let keys = if setup.config.is_trusted() { &[][..] } else { setup.config.armed() };
     keys.iter().map(|armed: &ArmedKey| Row {

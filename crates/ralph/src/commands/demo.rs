@@ -1,8 +1,8 @@
-//! `ralph demo`: the pipeline at work on three specs, with an agent that plays a script.
+//! `ralph demo`: the pipeline on three specs, with a scripted agent.
 //!
-//! Everything that is shown has happened: the repository, the gates, the commits, the receipts and Ralph's judgement are
-//! real, and only what the agents say and do is written down beforehand. At the end the results are checked, so that the
-//! demo tests the machine it runs on as well.
+//! Everything shown really happens: the repository, the gates, the commits, the receipts and Ralph's judgement are
+//! real, and only the agents' actions are scripted. At the end the results are checked, so the demo also tests the
+//! machine it runs on.
 
 mod person;
 mod stage;
@@ -37,15 +37,15 @@ use crate::render::workflow::{Look, Narrator, WorkflowScreen};
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// Longer lines are hard to read, also where a terminal has room for them.
+/// Longer lines are hard to read, even on wide terminals.
 const WIDTH: usize = 80;
 
 pub(crate) fn run(global: &GlobalArgs, args: &DemoArgs) -> Result<Exit, CliError> {
-    // From here on an interrupt is asked about, so that nothing can be left behind.
+    // From here on an interrupt is polled, so that nothing is left behind.
     let signals = SignalPipe::install().map_err(CliError::failed)?;
     let stage = Arc::new(DemoStage::claim(args.dir.as_deref(), args.keep)?);
     require_git(&stage)?;
-    // The demo wrote all of it itself.
+    // The demo wrote all of it itself, so it is trusted.
     let own = GlobalArgs { root: None, home: None, trust: true, ..global.clone() };
     let setup = stage.build(&own)?;
     introduce(setup.ui);
@@ -108,7 +108,7 @@ fn require_git(stage: &DemoStage) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The command that the demo stands for: `ralph pipeline`.
+/// The equivalent command: `ralph pipeline`.
 fn everything() -> PipelineArgs {
     PipelineArgs {
         max_attempts: DEFAULT_ATTEMPTS,
@@ -129,7 +129,7 @@ fn introduce(ui: Ui) {
     ui.line("");
 }
 
-/// Says a word at the moments that matter.
+/// Returns a comment on important events.
 fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
     let first = |spec: &str| spec.starts_with("0001");
     let (tone, text) = match event {
@@ -169,7 +169,7 @@ fn caption(event: &JournalEvent) -> Option<(Tone, String)> {
     Some((tone, text.to_owned()))
 }
 
-/// Runs the gates of everything that was accepted again. Returns nothing if the person interrupts.
+/// Runs the gates of everything accepted again. Returns `None` if the person interrupts.
 fn check_receipts(
     setup: &Setup,
     rows: &[SpecRow],
@@ -185,14 +185,14 @@ fn check_receipts(
     Ok(checks.map(|checks| checks.into_iter().map(owned).collect()))
 }
 
-/// Something that the demo is there to show.
+/// A property that the demo demonstrates.
 #[derive(Serialize)]
 struct Promise {
     what: &'static str,
     kept: bool,
 }
 
-/// Looks at what is on disk, whatever was shown.
+/// Checks what is on disk, independently of what was shown.
 fn promises(
     stage: &DemoStage,
     setup: &Setup,
@@ -239,7 +239,7 @@ fn promises(
     ])
 }
 
-/// Shows what came of it.
+/// Shows the results.
 fn conclude(
     stage: &DemoStage,
     setup: &Setup,
@@ -310,7 +310,7 @@ fn say(ui: Ui, text: &str) {
 
 #[derive(Serialize)]
 struct JsonDemo<'a> {
-    /// `null` where nothing is left of it.
+    /// `null` if it was removed.
     repository: Option<String>,
     specs: &'a [SpecRow],
     promises: &'a [Promise],

@@ -1,4 +1,4 @@
-//! `ralph doctor`: is this machine, and this workspace, ready?
+//! `ralph doctor`: checks whether this machine and this workspace are ready.
 
 use camino::Utf8PathBuf;
 use ralph_engine::detect::agents::find_agents;
@@ -60,14 +60,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &DoctorArgs) -> Result<Exit, CliErr
         shown.extend(["".into(), conclusion(scout.ui, &findings)]);
         shown
     })?;
-    // Gates cannot be run with a configuration that does not load; the findings say so.
+    // Gates cannot run with a configuration that does not load; the findings report that.
     let gates_pass = !args.gates
         || scout.config.is_err()
         || gates::try_at_head(&Setup::load(global, &[])?.trusted(&[])?, "ralph doctor --gates")?;
     Ok(if healthy && gates_pass { Exit::Done } else { Exit::Unfinished })
 }
 
-/// Says what clones take of the disk, and which ignored files they lack.
+/// Reports the disk usage of clones, and the ignored files they lack.
 fn about_clones(scout: &Scout) -> Vec<Finding> {
     let mut findings = Vec::new();
     let config = scout.config.as_ref().ok();

@@ -1,4 +1,4 @@
-//! `ralph gates`: the checks that decide, listed or run as the harness runs them.
+//! `ralph gates`: lists the gates, or runs them as the harness does.
 
 use std::path::PathBuf;
 
@@ -110,7 +110,7 @@ fn gate_lines(setup: &Setup, rows: &[ListedGate]) -> Vec<StyledLine> {
     .collect()
 }
 
-/// What a command that runs gates needs, opened.
+/// The opened resources of a command that runs gates.
 pub(super) struct GateRoom {
     open: OpenState,
     place: RunResources,
@@ -120,17 +120,17 @@ pub(super) struct GateRoom {
 }
 
 impl GateRoom {
-    /// Opens the repository that the person stands in, or the workspace's own, for the gates of the configuration.
+    /// Opens the repository of the current directory, or the workspace's own, for the configured gates.
     pub(super) fn open(setup: &Setup) -> Result<GateRoom, CliError> {
         GateRoom::open_trusted(setup, &only_repository(setup)?)
     }
 
-    /// Opens it for commands that receipts name.
+    /// Opens it for commands from receipts.
     pub(super) fn open_for_receipts(setup: &Setup) -> Result<GateRoom, CliError> {
         GateRoom::open_at(setup, &only_repository(setup)?)
     }
 
-    /// Opens a repository for the gates of the configuration.
+    /// Opens a repository for the configured gates.
     fn open_trusted(setup: &Setup, at: &Utf8Path) -> Result<GateRoom, CliError> {
         if !setup.config.is_trusted() {
             return Err(CliError::person_needed("the gates here are not trusted").hint(TRUST_HINT));
@@ -178,17 +178,17 @@ impl GateRoom {
         }
     }
 
-    /// Finds the commit that a person means.
+    /// Resolves a commit name.
     pub(super) fn commit(&self, name: &str) -> Result<Oid, CliError> {
         let found = self.repository.git.resolve(name).map_err(CliError::failed)?;
-        // Rejected work of a clone is in the mirror alone.
+        // Rejected work of a clone exists only in the mirror.
         let rejected = || self.repository.mirror.git().resolve(name).ok().flatten();
         found
             .or_else(rejected)
             .ok_or_else(|| CliError::usage(format!("`{name}` is not a commit in this repository")))
     }
 
-    /// Takes what the repository has into the mirror.
+    /// Updates the mirror from the repository.
     pub(super) fn fill(&self, also: &[Oid]) -> Result<(), CliError> {
         let git = &self.repository.git;
         let there = git.have(also).map_err(CliError::failed)?;
@@ -199,8 +199,8 @@ impl GateRoom {
     }
 }
 
-/// Returns the repositories that the gates are about: the one that the person stands in, or all of the workspace, in the
-/// order of their names.
+/// Returns the repositories that the gates apply to: the one of the current directory, or all of the workspace, sorted
+/// by name.
 fn repositories_at(setup: &Setup) -> Result<Vec<Utf8PathBuf>, CliError> {
     setup.require_repository()?;
     if let WorkspaceKind::Repository(repository) = &setup.workspace.kind {
@@ -215,7 +215,7 @@ fn repositories_at(setup: &Setup) -> Result<Vec<Utf8PathBuf>, CliError> {
     Ok(places)
 }
 
-/// Returns the repository that the person stands in, or the workspace's own.
+/// Returns the repository of the current directory, or the workspace's own.
 fn only_repository(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
     let mut places = repositories_at(setup)?;
     match (places.pop(), places.is_empty()) {
@@ -225,7 +225,7 @@ fn only_repository(setup: &Setup) -> Result<Utf8PathBuf, CliError> {
     }
 }
 
-/// Says why gates could not be run.
+/// Explains why gates could not run.
 pub(super) fn not_run(error: GateError) -> CliError {
     match error {
         GateError::Lock(_) => CliError::failed(error).hint("wait for it to finish, or stop it"),
@@ -340,7 +340,7 @@ pub(super) fn try_at_head(setup: &Setup, command: &str) -> Result<bool, CliError
     Ok(all_passed)
 }
 
-/// Returns the gates that were asked for.
+/// Returns the selected gates.
 fn chosen(setup: &Setup, names: &[String]) -> Result<PinnedGates, CliError> {
     let mut pinned = PinnedGates::of(&setup.config);
     for name in names {
@@ -401,7 +401,7 @@ impl<'a> JsonGate<'a> {
     }
 }
 
-/// What was changed about checks, and whether the commit passes with those of the base.
+/// The changed checks, and whether the commit passes with those of the base.
 #[derive(Serialize)]
 struct JsonChecks<'a> {
     changed: &'a [ChangedCheck],
@@ -410,7 +410,7 @@ struct JsonChecks<'a> {
     holds: bool,
 }
 
-/// Returns what is Ralph's own in the repository: its changes are no work, and no checks.
+/// Returns Ralph's own paths in the repository: changes to them are neither work nor checks.
 pub(super) fn own_paths(setup: &Setup) -> Vec<PathBuf> {
     let root = match &setup.workspace.kind {
         WorkspaceKind::Repository(repository) => &repository.toplevel,

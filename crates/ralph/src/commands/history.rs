@@ -1,4 +1,4 @@
-//! `ralph log`: what became of the plan's tasks, told from git.
+//! `ralph log`: the history of the plan's tasks, from git.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -22,10 +22,10 @@ use crate::render::text::StyledLine;
 use crate::render::{self, Tone, Ui, output, styled};
 use crate::setup::{Setup, now};
 
-/// How many changes are shown unless all tasks are asked for.
+/// How many changes are shown by default.
 const RECENT: usize = 50;
 
-/// The start of the period that is shown.
+/// The start of the shown period.
 enum Start {
     Date(Timestamp),
     /// The commits that are new since then.
@@ -36,7 +36,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
     setup.require_plan_in_tree()?;
-    // Inside a run there is no way to private state, and nothing is kept then.
+    // Inside a run private state is inaccessible, so nothing is cached.
     let state = setup.open_bare_state().ok();
     let past = Past::of(&setup.git(), &setup.home.path, state.as_ref());
     if past.is_none() {
@@ -55,7 +55,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     let tip = match &args.branch {
         None => past.here().map_err(refused)?,
         Some(name) => match past.named(name) {
-            // A branch that was merged and removed is still known by its merge.
+            // A merged and deleted branch is still known by its merge commit.
             Err(PastError::UnknownRevision { .. }) => {
                 filter.branch = Some(name);
                 past.here().map_err(refused)?
@@ -109,7 +109,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LogArgs) -> Result<Exit, CliError>
     show(&setup, args, &history, &plan, &filter)
 }
 
-/// The plan as the commit has it that is asked about, or as it is here.
+/// The plan at the given commit, or the current one.
 fn plan_bytes(setup: &Setup, past: &Past, args: &LogArgs, tip: &Tip) -> Result<Vec<u8>, CliError> {
     let bytes = if args.branch.is_some() {
         past.git().file_at(&tip.commit, past.path()).map_err(CliError::failed)?
@@ -124,7 +124,7 @@ fn refused(error: PastError) -> CliError {
     CliError::usage(error).hints(hint)
 }
 
-/// Finds the name that tasks have for the spec that was typed.
+/// Returns the tasks' name for the given spec.
 fn spec_name(history: &History, typed: &str) -> String {
     let below = typed.rsplit_once("specs/").map_or(typed, |(_, below)| below);
     let candidates = [typed.to_owned(), below.to_owned(), format!("{below}.md")];
@@ -143,7 +143,7 @@ fn say_if_unknown(setup: &Setup, history: &History, spec: &str) {
     }
 }
 
-/// Reads a date, a time or the name of a commit.
+/// Parses a date, a time or a commit name.
 fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
     if let Some(date) = date(since.trim(), now()) {
         return Ok(Start::Date(date));
@@ -160,7 +160,7 @@ fn start(past: &Past, tip: &Tip, since: &str) -> Result<Start, CliError> {
     Ok(Start::New(new.into_iter().map(Into::into).collect()))
 }
 
-/// Reads a date or time; without a zone it is the person's own.
+/// Parses a date or time; without a zone it is local time.
 fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     if text.eq_ignore_ascii_case("today") {
         return now.to_zoned(TimeZone::system()).start_of_day().ok().map(|at| at.timestamp());
@@ -168,11 +168,11 @@ fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some(span) = ago(text) {
         return now.to_zoned(TimeZone::system()).checked_sub(span).ok().map(|at| at.timestamp());
     }
-    // Digits alone are a commit.
+    // Digits alone are a commit name.
     if !text.contains('-') {
         return None;
     }
-    // Git puts a space before the zone.
+    // Git prints a space before the zone.
     if let Ok(at) = text.replace(" +", "+").replace(" -", "-").parse::<Timestamp>() {
         return Some(at);
     }
@@ -180,7 +180,7 @@ fn date(text: &str, now: Timestamp) -> Option<Timestamp> {
     local.to_zoned(TimeZone::system()).ok().map(|at| at.timestamp())
 }
 
-/// Reads `yesterday`, `last week` and `3 days ago`.
+/// Parses `yesterday`, `last week` and `3 days ago`.
 fn ago(text: &str) -> Option<Span> {
     let normal = text.to_lowercase().replace('.', " ");
     let words: Vec<&str> = normal.split_whitespace().collect();

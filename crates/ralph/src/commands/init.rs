@@ -1,7 +1,7 @@
-//! `ralph init`: a home and a `ralph.toml`, made from what is there; nothing is ever overwritten.
+//! `ralph init`: creates a home and a `ralph.toml` from what it detects; never overwrites a file.
 //!
-//! What it made is committed, so that no later `git add -A` sweeps it up, and the gates that it detected are run once: a
-//! gate that cannot pass on the person's own commit is found here and not after the first paid run.
+//! The new files are committed, so that no later `git add -A` sweeps them up, and the detected gates run once: a gate
+//! that fails on the person's own commit is reported here and not after the first paid run.
 
 use std::io::IsTerminal;
 
@@ -96,7 +96,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     Ok(Exit::Done)
 }
 
-/// Trusts what was written just now. What was there before is shown and asked about; tells whether it stays untrusted.
+/// Trusts the files written just now. Existing settings are shown and asked about; returns whether they stay untrusted.
 fn trust_own(global: &GlobalArgs, root: &Utf8Path, created: &[String]) -> Result<bool, CliError> {
     let scout = Scout::look(global, Some(root))?;
     let Some(trust) = scout.trust.clone().filter(|trust| trust.by.is_none()) else {
@@ -143,7 +143,7 @@ fn show_files(ui: Ui, plan: &InitPlan, steps: &[InitStep]) {
     }
 }
 
-/// Shows what was found. What a kept `ralph.toml` says may be something else: that counts, and its notes tell what it lacks.
+/// Shows the findings. A kept `ralph.toml` may differ from them: it takes effect, and its notes list what it lacks.
 fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>, is_new: bool) {
     match driver {
         Ok(true) => ui.labelled(
@@ -175,7 +175,7 @@ fn show_findings(ui: Ui, plan: &InitPlan, driver: Result<bool, GitError>, is_new
     }
 }
 
-/// Commits what was made; at a terminal the person is asked first. Returns the commit.
+/// Commits the new files, after asking at a terminal. Returns the commit.
 fn commit(scout: &Scout, plan: &InitPlan, steps: &[InitStep]) -> Option<String> {
     let ui = scout.ui;
     // A configuration that does not load is a note already; whether home belongs in git is not known with it.
@@ -213,7 +213,7 @@ fn is_unborn(scout: &Scout) -> bool {
     git.is_ok_and(|git| git.resolve("HEAD").is_ok_and(|head| head.is_none()))
 }
 
-/// Returns files of the person's that are not committed, the first few of them by name.
+/// Returns the person's uncommitted files, the first few by name.
 fn uncommitted(setup: &Setup, home: &Utf8Path) -> Option<String> {
     let git = Git::discover(setup.git(), &setup.workspace.root).ok()?;
     let worktree = git.place().worktree.clone()?;
@@ -230,7 +230,7 @@ fn uncommitted(setup: &Setup, home: &Utf8Path) -> Option<String> {
     (!paths.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }
 
-/// Runs the gates that were written into a new `ralph.toml`; what is wrong with them is said, and stops nothing.
+/// Runs the gates written into a new `ralph.toml`; failures are reported but stop nothing.
 fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<bool> {
     let at = GlobalArgs { root: Some(plan.root.clone()), ..global.clone() };
     let setup = Setup::load(&at, &[]).ok()?;
@@ -260,7 +260,7 @@ fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<b
             );
             Some(false)
         }
-        // A repository without a commit, or a collection of repositories.
+        // A repository without a commit, or a directory of several repositories.
         Err(error) => {
             let reason = format!("note: the gates were not run: {}", error.message);
             setup.ui.important(reason.as_str());
@@ -277,7 +277,7 @@ fn show_next_steps(ui: Ui) {
     ui.line("  ralph doctor               check that this machine is ready");
 }
 
-/// Configures the merge driver in home's repository; `false` where it is configured already, or there is no repository.
+/// Configures the merge driver in home's repository; `false` if it is already configured, or without a repository.
 fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError> {
     if scout.workspace.kind == WorkspaceKind::Plain {
         return Ok(false);
@@ -290,7 +290,7 @@ fn install_merge_driver(scout: &Scout, home: &Utf8Path) -> Result<bool, GitError
     }
 }
 
-/// Returns the path of this very program; its name alone where the path is no text.
+/// Returns the path of this program; only its name if the path is not UTF-8.
 pub(super) fn this_program() -> Utf8PathBuf {
     let path = std::env::current_exe().ok();
     path.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()).unwrap_or_else(|| "ralph".into())

@@ -1,4 +1,4 @@
-//! `ralph land`: bring the checkout along to work that has landed and could not reach it.
+//! `ralph land`: updates the checkout to work that has landed but could not reach it.
 
 use ralph_engine::workflow::isolation::upkeep::{LandedBranch, bring_along};
 
@@ -29,7 +29,7 @@ fn name(branch: &LandedBranch) -> String {
     }
 }
 
-/// A branch, and what is to be done for work to land on it.
+/// Describes a branch, and what to do so that work can land on it.
 pub(super) fn described(branch: &LandedBranch) -> String {
     let why = branch.waits.as_deref().unwrap_or("it is up to date");
     if branch.repository.is_empty() { why.to_owned() } else { format!("{}: {why}", name(branch)) }

@@ -1,4 +1,4 @@
-//! `ralph limits`: the usage limits that are remembered, and forgetting them.
+//! `ralph limits`: lists and clears remembered usage limits.
 
 use jiff::Timestamp;
 use ralph_model::policy::limit::LimitHolder;
@@ -17,7 +17,7 @@ struct Row {
     #[serde(flatten)]
     holder: LimitHolder,
     until: Timestamp,
-    /// Whether the provider told the time.
+    /// Whether the provider reported the time.
     known: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&LimitsCommand>) -> Resul
     Ok(Exit::Done)
 }
 
-/// Names an agent, with what tells its commands and logins apart.
+/// Returns the name of an agent, with a distinguishing command or login.
 fn name(holder: &LimitHolder) -> String {
     match &holder.account {
         None => holder.agent.clone(),

@@ -56,7 +56,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     let screen = WorkflowScreen::new(setup.ui, Look::of(&setup, args.run.stream));
     let OpenProject { mut session, mut project } = setup.open_project(WorkflowRun {
         command: "ralph loop",
-        // No agent runs when a task is taken back.
+        // A rollback runs no agent.
         roles: if args.rollback { &[] } else { &ROLES },
         flags: workflow_flags(&args.run.agent, args.run.in_place),
         place,
@@ -84,7 +84,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
         (None, Some(_)) => {
             phased.resume(args.answer.as_deref()).map_err(failed)?;
         }
-        // The same words again mean the same task.
+        // The same text again means the same task.
         (Some(text), Some(record)) if record.task.text == text && !args.new => {
             phased.resume(None).map_err(failed)?;
         }
@@ -100,7 +100,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
     Ok(exit)
 }
 
-/// Returns where the task is worked on: one that is unfinished, or is to be taken back, where it began.
+/// Returns where the task is worked on: an unfinished task, or one to roll back, stays where it began.
 fn place<'a>(setup: &Setup, args: &'a LoopArgs) -> Result<WorkPlace<'a>, CliError> {
     let onto = args.run.onto.as_deref();
     let state = setup.open_bare_state()?;
@@ -127,7 +127,7 @@ fn place<'a>(setup: &Setup, args: &'a LoopArgs) -> Result<WorkPlace<'a>, CliErro
     }
 }
 
-/// Returns the task that was typed or is in a file; `None` to go on with what there is.
+/// Returns the task from the command line or a file; `None` to continue the existing one.
 fn task_text(args: &LoopArgs) -> Result<Option<String>, CliError> {
     let text = match (&args.task, &args.file) {
         (Some(task), _) => task.clone(),

@@ -1,4 +1,4 @@
-//! `ralph merge-plan`: what git calls to merge two plans.
+//! `ralph merge-plan`: the merge driver that git calls for plans.
 
 use ralph_engine::git::GitProgram;
 use ralph_engine::git::merging::LineMerge;
@@ -9,7 +9,7 @@ use crate::error::chain;
 use crate::exit::Exit;
 use crate::render::important;
 
-/// Git takes 1 for a conflict and anything above 128 for a driver that failed.
+/// Git treats exit code 1 as a conflict and anything above 128 as a failed driver.
 pub(crate) fn run(args: &MergePlanArgs) -> Exit {
     let program = GitProgram::new("git", std::env::vars_os());
     let name = args.path.as_deref().unwrap_or(args.ours.as_str());

@@ -47,7 +47,7 @@ use crate::render::text::StyledLine;
 use crate::render::{self, Ui};
 pub(crate) use trust::show_armed;
 
-/// The word by which Ralph plays the rehearsal agent.
+/// The subcommand that plays the rehearsal agent.
 const REHEARSE: &str = "__rehearse";
 
 /// Reads a file that was named on the command line, or standard input (`-`): only files, because a FIFO may never be
@@ -152,14 +152,14 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
     })
 }
 
-/// Shows help and version, which are asked for and succeed, or what is wrong with what was typed.
+/// Prints help or version, which succeed, or a usage error.
 fn complain(args: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // A reader that closes the pipe early is no failure.
+        // A reader that closes the pipe early is not a failure.
         let _ = render::data(&error.to_string());
         return Exit::Done;
     }
-    // Words that were typed are repeated in the complaint, where a line end in one of them would look like Ralph's own.
+    // The error repeats words of the command line, where a newline could imitate Ralph's own output.
     let typed: Vec<OsString> =
         args.iter().map(|word| shown(&word.to_string_lossy()).into_owned().into()).collect();
     let error =
@@ -177,7 +177,7 @@ fn with_help(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// `ralph N` builds, and so does `ralph` where that was agreed to.
+/// `ralph N` runs the build loop, and so does `ralph` after the person agreed.
 fn with_build(mut args: Vec<OsString>) -> Vec<OsString> {
     let first = args.get(1).map(|word| word.to_str());
     if first.is_none_or(|word| word.is_some_and(|word| word.parse::<u32>().is_ok())) {
@@ -186,7 +186,7 @@ fn with_build(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Options without a command are the build loop's.
+/// Parses options without a command as those of the build loop.
 fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
     let mut args = typed.to_vec();
     args.insert(args.len().min(1), "build".into());
@@ -196,17 +196,17 @@ fn unnamed_build(typed: &[OsString]) -> Option<Cli> {
     build.words.iter().all(is_number).then_some(cli)
 }
 
-/// What the person made of an offer.
+/// The person's reaction to an offer.
 enum Offer {
     Accepted(Box<Cli>),
     Declined,
-    /// No person is there.
+    /// There is no terminal.
     Nobody {
         goal: String,
     },
 }
 
-/// A sentence in the place of a command is a goal: `exec` with it is offered.
+/// A sentence instead of a command is a goal: offer `exec`.
 fn offer(typed: &[OsString]) -> Option<Offer> {
     let is_sentence = |word: &OsString| {
         let word = word.to_str().filter(|word| !word.starts_with('-'));
@@ -228,7 +228,7 @@ fn offer(typed: &[OsString]) -> Option<Offer> {
     Some(Offer::Declined)
 }
 
-/// Plays a script; never returns.
+/// Plays a script; does not return.
 fn rehearse(args: &[OsString]) -> ! {
     let mut request = PlayRequest { script: String::new().into(), resume: None };
     let mut words = args.iter().filter_map(|word| word.to_str());
@@ -242,7 +242,7 @@ fn rehearse(args: &[OsString]) -> ! {
     std::process::exit(rehearsal::play(&request))
 }
 
-/// Prints a value as JSON, or the lines that show it to people.
+/// Prints a value as JSON, or as lines for people.
 pub(crate) fn print_either(
     ui: Ui,
     json: bool,
@@ -257,9 +257,9 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> 
     render::json(as_json(value)?)
 }
 
-/// JSON as machines and people read it.
+/// Pretty-printed JSON.
 pub(crate) fn as_json(value: &impl serde::Serialize) -> Result<String, CliError> {
-    // A plan is some tens of kilobytes: a text that has room for it need not grow again and again.
+    // A plan has some tens of kilobytes: reserve enough to avoid repeated growth.
     let mut text = Vec::with_capacity(64 << 10);
     serde_json::to_writer_pretty(&mut text, value).map_err(CliError::failed)?;
     Ok(String::from_utf8(text).expect("JSON is text"))

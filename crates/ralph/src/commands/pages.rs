@@ -1,4 +1,4 @@
-//! `ralph completions` and `ralph man`: both made from the command line's own description.
+//! `ralph completions` and `ralph man`, generated from the clap definitions.
 
 use camino::Utf8Path;
 use clap::CommandFactory;

@@ -1,4 +1,4 @@
-//! `ralph pipeline`: specs through plan, implement, verify, until they are done.
+//! `ralph pipeline`: plans, implements and verifies specs until they are done.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -62,7 +62,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     Ok(exit_of(&report))
 }
 
-/// Finds the specs of this home, and stops if something is wrong with them.
+/// Finds the specs of this home, and fails if there are problems with them.
 pub(super) fn backlog(setup: &Setup) -> Result<Vec<SpecPath>, CliError> {
     setup.require_repository()?;
     setup.require_home()?;
@@ -70,7 +70,7 @@ pub(super) fn backlog(setup: &Setup) -> Result<Vec<SpecPath>, CliError> {
     let found = specs::discover(&directory);
     let mut problems = found.problems;
     if !found.specs.is_empty() {
-        // A file of such a name stops only itself.
+        // A file with such a name affects only itself.
         for problem in problems.extract_if(.., |problem| problem.is_of_a_name()) {
             render::important(&problem.to_string());
         }
@@ -100,7 +100,7 @@ fn validate(setup: &Setup, specs: &[SpecPath], are_named: bool) -> Result<(), Cl
     Err(CliError::usage(problems.join("\n")))
 }
 
-/// What the person asked for, with names that exist.
+/// The person's selection, resolved to existing specs.
 pub(super) struct Chosen {
     options: PipelineOptions,
     selection: Selection,
@@ -162,7 +162,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
             continue;
         }
         rows.push(match forecast(&store, spec, &chosen.options) {
-            // One that cannot be read hides no other.
+            // An unreadable one does not hide the others.
             Err(problem @ WorkflowError::StateFile { .. }) => {
                 exit = Exit::Unfinished;
                 render::important(&problem.to_string());
@@ -205,7 +205,7 @@ fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<StyledLine> {
     rows.iter().map(line).collect()
 }
 
-/// Works on what was chosen.
+/// Works on the selection.
 pub(super) fn work(
     setup: &Setup,
     args: &PipelineArgs,
@@ -236,8 +236,8 @@ pub(super) fn work(
     })
 }
 
-/// Says where work lands, and what becomes of a person's uncommitted changes: in a clone agents do not see them, in place
-/// the person is asked.
+/// Reports where work lands, and handles uncommitted changes: agents in a clone do not see them; in place the person is
+/// asked.
 pub(super) fn settle_dirt(
     setup: &Setup,
     context: &SessionContext,
@@ -268,7 +268,7 @@ pub(super) fn settle_dirt(
     Ok(())
 }
 
-/// Asks whether to go on with a person's uncommitted changes in the tree.
+/// Asks whether to continue with uncommitted changes in the tree.
 fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if dirt.is_empty() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `ralph task`, `ralph issue`, `ralph set-spec`: changes to the plan.
 //!
-//! Inside a run they are asked of its harness. Outside one they are the person's word: no evidence, no gates.
+//! Inside a run they are requests to its harness. Outside a run they are a person's decision: no evidence, no gates.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary::repositories;
@@ -69,7 +69,7 @@ pub(crate) fn set_spec(global: &GlobalArgs, args: &SetSpecArgs) -> Result<Exit, 
     run(global, MutationRequest::SetSpec { spec, cancel_unfinished })
 }
 
-/// Returns the words, or those on stdin where a dash stands for them.
+/// Returns the text, or reads it from stdin if it is a dash.
 fn spoken(words: String) -> Result<String, CliError> {
     if words != "-" {
         return Ok(words);
@@ -89,13 +89,13 @@ fn run(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> 
     }
 }
 
-/// Tells whether new tasks come with ids of their own.
+/// Whether new tasks specify their ids.
 fn names_ids(request: &MutationRequest) -> bool {
     let MutationRequest::TaskAdd { task } = request else { return false };
     task.trim_start().starts_with(['{', '[']) && task.contains("\"id\"")
 }
 
-/// Asks the harness of the run.
+/// Sends the request to the run's harness.
 fn asked(
     global: &GlobalArgs,
     channel: &Utf8Path,
@@ -120,7 +120,7 @@ fn asked(
     Ok(Exit::Done)
 }
 
-/// Makes a person's change: writes it, commits it, and prints the plan as it is then.
+/// Makes a person's change: writes it, commits it, and prints the resulting plan.
 fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
@@ -190,24 +190,24 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     Ok(Exit::Done)
 }
 
-/// Tells whether more of the plan's history could have made a difference.
+/// Whether more of the plan's history could have changed the result.
 fn is_about_the_past(error: &PlanFileError) -> bool {
     let PlanFileError::Plan(PlanError::Wish { why, .. }) = error else { return false };
     matches!(why, WishError::UnknownDependency { .. } | WishError::UnknownRelation { .. })
 }
 
-/// Says why the plan at `path` was not changed, and what to do about it.
+/// Explains why the plan at `path` was not changed, and what to do about it.
 pub(super) fn not_made(error: &PlanFileError, path: &Utf8Path) -> CliError {
     let stopped = match error {
         PlanFileError::Plan(why @ PlanError::Unreadable { .. }) => return unwritable(why, path),
-        // What was asked for cannot be done to this plan.
+        // The requested change is impossible for this plan.
         PlanFileError::Plan(why) => CliError::usage(error.to_string()).hints(where_to_look(why)),
         error => CliError::failed(chain(error)),
     };
     stopped.hints(error.hint())
 }
 
-/// Names the command that lists what there is in place of what is not.
+/// Returns the command that lists existing items, for an error about a missing one.
 fn where_to_look(why: &PlanError) -> Option<&'static str> {
     match why {
         PlanError::UnknownTask { .. } => {
@@ -218,19 +218,19 @@ fn where_to_look(why: &PlanError) -> Option<&'static str> {
     }
 }
 
-/// Says why the plan at `path` cannot be changed at all.
+/// Explains why the plan at `path` cannot be changed at all.
 pub(super) fn unwritable(why: &PlanError, path: &Utf8Path) -> CliError {
     CliError::usage(format!("`{path}`: {why}"))
         .hint("`ralph validate` lists everything that is wrong")
 }
 
-/// One task with all its fields, or everything.
+/// Shows one task with all its fields, or all tasks.
 fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
     #[derive(Serialize)]
     struct Shown<'p> {
         #[serde(flatten)]
         task: TaskView<'p>,
-        /// The commit of its work does not lead to where the branch is.
+        /// The commit of its work is not an ancestor of the branch.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         orphaned: bool,
     }
@@ -261,7 +261,7 @@ fn show(setup: &Setup, id: Option<&str>) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The channel of the run that this process is part of.
+/// Returns the channel of the run that this process belongs to.
 pub(super) fn channel() -> Result<Option<Utf8PathBuf>, CliError> {
     let named = std::env::var_os("RALPH_CHANNEL").filter(|path| !path.is_empty());
     let Some(path) = named else { return Ok(None) };

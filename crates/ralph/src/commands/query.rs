@@ -1,6 +1,6 @@
-//! `ralph query`: what the plan holds, read from its file; inside a run, with what the run has changed.
+//! `ralph query`: prints the plan from its file; inside a run, including the run's changes.
 //!
-//! It is asked often, by agents and scripts, so it starts no process and makes no file.
+//! Agents and scripts call it often, so it starts no process and creates no file.
 
 use ralph_engine::channel::changed_plan;
 use ralph_engine::files::lock::is_owned;
@@ -61,7 +61,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &QueryArgs) -> Result<Exit, CliErro
     Ok(Exit::Done)
 }
 
-/// Returns which iteration of the build loop is under way in this home.
+/// Returns the current iteration of the build loop in this home.
 fn iteration(setup: &Setup) -> Result<u32, CliError> {
     // A caller inside a run is part of the loop and must not see private state.
     if setup.environment.text("RALPH_RUN_ID").is_some() {
@@ -75,16 +75,16 @@ fn iteration(setup: &Setup) -> Result<u32, CliError> {
     Ok(load_board(&state.journal()).map_err(CliError::usage)?.iteration())
 }
 
-/// Returns the plan as the run has changed it that this process is part of.
+/// Returns the plan including the changes of the run that this process belongs to.
 fn changed_in_run() -> Result<Option<Vec<u8>>, CliError> {
-    // The channel of a run that is over is gone, and the plan's file has what it changed.
+    // The channel of a finished run is gone, and the plan file contains its changes.
     match channel()?.filter(|channel| channel.exists()) {
         Some(channel) => changed_plan(&channel).map_err(CliError::failed),
         None => Ok(None),
     }
 }
 
-/// The plan for people.
+/// Formats the plan for people.
 fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> Vec<StyledLine> {
     let tasks = plan.tasks_view();
     let mut lines = Vec::new();

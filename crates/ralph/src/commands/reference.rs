@@ -55,7 +55,7 @@ pub(super) fn manual() -> String {
     page
 }
 
-/// Keeps text from being read as a request or a hyphenation.
+/// Escapes text, so that roff does not interpret requests or hyphens.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -1,4 +1,4 @@
-//! `ralph runs`: the runs of agents, what came of each, and the work of those that did not get through.
+//! `ralph runs`: the runs of agents, their results, and work that was not accepted.
 
 mod show;
 mod tail;
@@ -39,11 +39,11 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<&RunsCommand>) -> Result<
     }
 }
 
-/// What a person named: one run, or all runs of an item.
+/// The person's selection: one run, or all runs of an item.
 struct Chosen<'b> {
-    /// `None` for a run that was for nothing else.
+    /// `None` for a run without an item.
     item: Option<&'b str>,
-    /// Never empty; the latest last.
+    /// Never empty; latest last.
     runs: Vec<&'b RunView>,
     /// A run was named, not an item.
     is_run: bool,

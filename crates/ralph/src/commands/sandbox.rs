@@ -1,4 +1,4 @@
-//! `ralph sandbox`: any command under a role's boundary, in the person's own terminal.
+//! `ralph sandbox`: runs any command under a role's boundary, in the person's own terminal.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::render::{Tone, Ui};
 use crate::setup::Setup;
 
-/// Runs the command; its exit code becomes ours.
+/// Runs the command and returns its exit code.
 pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliError> {
     let flag = args.boundary.as_deref();
     let flag = flag.map(|value| FlagValue { flag: "--boundary", key: "boundary", value });
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &SandboxArgs) -> Result<Exit, CliEr
     let status = sandbox
         .run(program, rest.to_vec())
         .map_err(|error| CliError::failed(format!("cannot run `{named}`: {error}")))?;
-    // Removes the scratch directory, which an exit would not.
+    // Removes the scratch directory, which exiting would not.
     drop(sandbox);
     let signal = status.signal().map(|signal| 128 + signal);
     std::process::exit(status.code().or(signal).unwrap_or(1))

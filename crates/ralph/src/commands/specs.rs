@@ -1,4 +1,4 @@
-//! `ralph specs`: the backlog, and where each spec stands.
+//! `ralph specs`: the backlog, and the state of each spec.
 
 use camino::Utf8Path;
 use ralph_engine::boundary;
@@ -62,12 +62,12 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
-/// Looks at every spec.
+/// Returns a row for every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
     let board = setup.board()?;
     let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
     let row = |spec: &SpecPath| match list::row(&store, spec, &board) {
-        // One that cannot be read hides no other.
+        // An unreadable one does not hide the others.
         Err(problem @ WorkflowError::StateFile { .. }) => {
             Ok(SpecRow::unreadable(spec, &problem.to_string()))
         }
@@ -83,10 +83,10 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
     Ok(rows)
 }
 
-/// The columns beside the name of a spec, with as little of the last one as says something.
+/// The width of the columns next to a spec's name, with the minimum of the last one.
 const BESIDE_NAME: usize = 50;
 
-/// Less of a name than so many columns does not tell specs apart.
+/// The minimum width at which names are still distinguishable.
 const SHORTEST_NAME: usize = 20;
 
 /// One line per spec, or two on a terminal that is too narrow for the columns.
@@ -112,7 +112,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
         let commit = row.commit.as_deref().map_or("-", |commit| commit.get(..8).unwrap_or(commit));
         let mut cost = row.cost_usd.map_or_else(|| "-".to_owned(), dollars);
         if row.cost_usd.is_some() && row.runs_without_cost > 0 {
-            // Some of its runs have no known cost.
+            // The cost of some of its runs is unknown.
             cost.push('+');
         }
         let mut last = match (&row.question, row.problem.as_ref().or(row.proof.as_ref()), &row.last)
@@ -219,8 +219,8 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Returns the refs of the person's repository that hold a commit. Work that has not landed is on none; in a workspace of
-/// several repositories there is no single one to ask.
+/// Returns the refs of the person's repository that contain a commit. Work that has not landed is on none; a workspace
+/// of several repositories has no single one to ask.
 fn refs_with(setup: &Setup, commit: &str) -> Vec<String> {
     let repository = Git::discover(setup.git(), &setup.workspace.root).ok();
     repository.and_then(|git| git.refs_with(commit).ok()).unwrap_or_default()
@@ -276,21 +276,21 @@ fn mark_done(setup: &Setup, typed: &str, reason: Option<&str>) -> Result<Exit, C
         spec_digest: list::digest(&store, spec).map_err(CliError::failed)?,
         said: reason.unwrap_or("Marked as done by hand.").to_owned(),
     };
-    // A run that is under way must not take it for its agent's doing.
+    // A concurrent run must not attribute this write to its agent.
     let text = done.render(&identity(spec));
     boundary::vouch(&open.state, &setup.home.path, &store.path(spec.done()), text.as_bytes())
         .map_err(CliError::failed)?;
     let writes = settle(&markers, &Fact::Verified { done }, at).map_err(CliError::failed)?;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, &setup.config.git);
     let message = format!("ralph: {} is done, by hand", spec.id());
-    // What is not committed is not said: left in the checkout, it would only be in the way of landed work.
+    // A write that cannot be committed is undone: left in the checkout, it would only block landed work.
     let made = store.perform_with(spec, &writes, || committer.commit(&message));
     made.map_err(CliError::failed)?.map_err(CliError::failed)?;
-    // Nobody needs an answer to what it asked any more.
+    // Its question needs no answer any more.
     open.questions()?.withdraw(&spec.run_id()).map_err(CliError::failed)?;
     setup.ui.labelled(Tone::Good, "done", &format!("{spec}, by hand"));
     Ok(Exit::Done)
 }
 
-/// How long another writer is waited for.
+/// How long to wait for another writer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

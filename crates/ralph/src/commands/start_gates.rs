@@ -1,4 +1,4 @@
-//! Gates before the first agent of a command runs: what a person sees of them, and is asked.
+//! Gates before the first agent of a command runs: what the person sees and is asked.
 
 use std::io::IsTerminal;
 
@@ -11,16 +11,16 @@ use crate::render::gates::show_end;
 use crate::render::{self, Ui};
 use crate::setup::Setup;
 
-/// What the person said of gates before they ran.
+/// The person's options for these gates.
 #[derive(Clone, Copy)]
 pub(super) struct FirstGates {
-    /// Agents run whatever the gates say.
+    /// Agents run regardless of the gates.
     pub(super) anyway: bool,
     /// A person at the terminal is asked about red ones.
     pub(super) asks: bool,
 }
 
-/// Has the gates tried where work begins, before the first agent runs.
+/// Runs the gates at the base before the first agent runs.
 pub(super) fn gates_first(
     setup: &Setup,
     session: &mut Session<'_>,

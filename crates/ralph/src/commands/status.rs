@@ -1,4 +1,4 @@
-//! `ralph status`: one screen, folded from the journal and from home: the markers of the specs, the plan.
+//! `ralph status`: one screen, from the journal and from home: the markers of the specs, the plan.
 
 mod follow;
 mod pipeline;
@@ -34,13 +34,13 @@ use crate::render::text::{StyledLine, columns};
 use crate::render::{Tone, Ui, room_after, styled};
 use crate::setup::{Setup, now};
 
-/// How many of the last runs are shown.
+/// How many recent runs are shown.
 const SHOWN: usize = 8;
 
 /// What is said of accepted work that is not on its branch yet.
 const ACCEPTED: &str = "accepted, waiting to land:";
 
-/// The sums of so many days are listed.
+/// The number of days whose sums are listed.
 const DAYS: i32 = 31;
 
 pub(crate) fn run(global: &GlobalArgs, args: &StatusArgs) -> Result<Exit, CliError> {
@@ -124,7 +124,7 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     lines
 }
 
-/// What runs cost as far as that is known.
+/// The known cost of runs.
 fn cost(totals: &Totals) -> String {
     let unknown = || format!("{} of unknown cost", plural(totals.runs_without_cost, "run"));
     let Some(usd) = totals.cost_usd else { return unknown() };
@@ -169,7 +169,7 @@ fn workflow_line(ui: Ui, workflow: &WorkflowView) -> Option<StyledLine> {
     Some(styled!("{label}        {} since {since}{doing}", workflow.started.kind))
 }
 
-/// Names the last workflow if it stopped before its end, and the command that continues it. A question is shown separately.
+/// Names the last workflow if it stopped early, and the command that continues it. A question is shown separately.
 fn cut_short(workflow: &WorkflowView) -> Option<String> {
     let kind = workflow.started.kind.as_str();
     let how = match &workflow.ended {
@@ -186,7 +186,7 @@ fn cut_short(workflow: &WorkflowView) -> Option<String> {
     let next = match kind {
         "pipeline" | "build" | "run" | "understand" => format!("ralph {kind}"),
         "loop" | "exec" => format!("ralph {kind} --resume"),
-        // An interview about a goal; the planning of a spec begins anew.
+        // An interview about a goal; planning a spec starts over.
         "plan"
             if workflow.started.args.iter().any(|arg| arg.contains(' ') || arg == "--resume") =>
         {
@@ -221,17 +221,17 @@ fn log_line(setup: &Setup, run: &RunView, indent: usize) -> Option<StyledLine> {
 struct JsonStatus<'b> {
     workspace: String,
     home: Option<String>,
-    /// The last workflow; `null` where there was none.
+    /// The last workflow; `null` if there was none.
     workflow: Option<JsonWorkflow<'b>>,
     waits: Vec<JsonWait<'b>>,
     questions: Vec<JsonQuestion<'b>>,
-    /// Branches that accepted work waits for, and what to do.
+    /// Branches with accepted work that has to land, and what to do.
     landing: Vec<LandedBranch>,
-    /// `null` where there are no specs.
+    /// `null` without specs.
     pipeline: Option<PipelineStatus>,
-    /// `null` where there is no plan.
+    /// `null` without a plan.
     plan: Option<PlanSummary>,
-    /// `null` where there is no PRD with stories.
+    /// `null` without a PRD with stories.
     stories: Option<StoriesOverview>,
     runs: Vec<JsonRun<'b>>,
     totals: JsonTotals,
@@ -254,20 +254,20 @@ struct JsonWorkflow<'b> {
     activity: Option<&'b Activity>,
     since: Option<Timestamp>,
     spent: JsonTotals,
-    /// What of the budget is nearly used up, or used up.
+    /// The parts of the budget that are nearly or fully used up.
     budget: &'b [BudgetExhausted],
 }
 
 #[derive(Serialize)]
 struct JsonWait<'b> {
     agent: &'b str,
-    /// Tells commands and logins of one agent apart.
+    /// Distinguishes commands and logins of one agent.
     account: Option<&'b str>,
     until: Timestamp,
     known: bool,
 }
 
-/// A question that waits for a person.
+/// An unanswered question.
 #[derive(Serialize)]
 struct JsonQuestion<'b> {
     id: &'b str,
@@ -285,7 +285,7 @@ struct JsonTotals {
     runs: u64,
     tokens: u64,
     tokens_are_estimate: bool,
-    /// Of the runs whose cost is known; `null` where there is none.
+    /// Over the runs whose cost is known; `null` if there is none.
     cost_usd: Option<f64>,
     cost_is_estimate: bool,
     runs_without_cost: u64,

@@ -1,4 +1,4 @@
-//! `ralph trust`: what of this repository's settings would count, and the person's word that it may.
+//! `ralph trust`: shows which of this repository's settings need trust, and records the person's decision.
 
 use std::io::IsTerminal;
 
@@ -17,7 +17,7 @@ use crate::setup::Scout;
 #[derive(Serialize)]
 struct Report<'a> {
     root: &'a str,
-    /// What `RALPH_TRUST` takes.
+    /// The value for `RALPH_TRUST`.
     digest: &'a str,
     trusted: bool,
     by: Option<TrustedBy>,
@@ -80,7 +80,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
     }
 }
 
-/// Shows what would count.
+/// Shows the settings that need trust.
 pub(crate) fn show_armed(ui: Ui, trust: &Trust) {
     let what = "these settings and templates of the repository can start programs, reach outside it, or instruct agents:";
     ui.labelled(Tone::Attention, "trust", what);

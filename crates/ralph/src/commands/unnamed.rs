@@ -1,4 +1,4 @@
-//! `ralph` with no command: where things stand, and the offer to continue with the plan.
+//! `ralph` without a command: shows the status, and offers to continue with the plan.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -13,16 +13,16 @@ use crate::exit::Exit;
 use crate::render::{self, Ui};
 use crate::setup::Setup;
 
-/// What follows from `ralph` with no command.
+/// The result of `ralph` without a command.
 pub(super) enum Unnamed {
-    /// Everything is said.
+    /// Nothing more to do.
     Ended(Exit),
-    /// The plan is to be built.
+    /// Build the plan.
     Build,
 }
 
-/// Shows where things stand. At a terminal a plan with work left is offered to be built; without one it is built, so
-/// that scripts can say `ralph`.
+/// Shows the status. At a terminal, offers to build a plan with work left; without a terminal it builds it, so that
+/// scripts can call `ralph`.
 pub(super) fn run(program: &OsString) -> Unnamed {
     let typed = [program.clone(), "status".into()];
     let Ok(Cli { global, command: Command::Status(args) }) = Cli::understand(&typed) else {
@@ -50,7 +50,7 @@ pub(super) fn run(program: &OsString) -> Unnamed {
     }
 }
 
-/// Tells whether the plan names something to do, or cannot be read, which `ralph build` explains.
+/// Whether the plan has work left, or cannot be parsed, which `ralph build` explains.
 fn has_work(setup: &Setup) -> bool {
     let Ok(bytes) = std::fs::read(setup.home.path.join(PLAN_FILE)) else { return false };
     Plan::parse(&bytes).certain_stage() != Some(Stage::Complete)

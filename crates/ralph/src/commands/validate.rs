@@ -1,4 +1,4 @@
-//! `ralph validate`: every state file of a home, checked at once.
+//! `ralph validate`: checks all state files of a home.
 
 use camino::Utf8Path;
 use ralph_engine::config::Origin;
@@ -30,11 +30,11 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let named = named.or_else(|| global.home.clone());
     let home = scout.workspace.home(named.as_deref());
     let program = GitProgram::new("git", std::env::vars_os());
-    // Whatever opens private state would make it; validating makes nothing.
+    // Opening private state would create it; validating creates nothing.
     let past = Past::of(&program, &home.path, None);
     let ids = PastIds::of(past.as_ref());
     let unsure = std::cell::OnceCell::new();
-    // Whether something ever existed cannot be known from an incomplete history.
+    // An incomplete history cannot tell whether something ever existed.
     let is_unsure = || unsure.get_or_init(|| past.as_ref().and_then(Past::gap)).is_some();
     let known = |id: &str| ids.has(id) || is_unsure();
     let found = examine(&home.path, &known);
@@ -59,7 +59,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
-/// The report as people read it.
+/// Formats the report for people.
 fn lines(ui: Ui, report: &Report, home: &Utf8Path) -> Vec<StyledLine> {
     if report.problems.is_empty() {
         let files = plural(report.files as u64, "file");

@@ -1,4 +1,4 @@
-//! `ralph verify`: do the receipts of accepted commits still hold?
+//! `ralph verify`: checks whether the receipts of accepted commits still hold.
 
 use std::io::IsTerminal;
 
@@ -23,13 +23,13 @@ use crate::render::text::StyledLine;
 use crate::render::{self, Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// How many commits of Ralph's own are looked through for the one that they landed.
+/// How many of Ralph's own commits are searched for the one that they landed.
 const LANDING_STEPS: usize = 64;
 
 pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     let trusted = PinnedGates::of(&setup.config);
-    // A receipt is a stranger's: nothing that the workspace says widens what its commands may do.
+    // A receipt is untrusted: nothing in the workspace may extend what its commands are allowed to do.
     let setup = setup.distrusting()?;
     let room = GateRoom::open_for_receipts(&setup)?;
     let commits = commits(&setup, &room, &args.what)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
     Ok(if verdicts.iter().all(|holds| *holds) { Exit::Done } else { Exit::Unfinished })
 }
 
-/// Returns what the receipts would run that the trusted configuration does not run as well, as it is shown to people.
+/// Returns the receipts' commands that the trusted configuration does not run, formatted for display.
 fn unknown_commands(room: &GateRoom, commits: &[Oid], trusted: &PinnedGates) -> Vec<String> {
     let is_known = |gate: &GateSpec| {
         trusted.gates.iter().any(|known| {
@@ -65,7 +65,7 @@ fn unknown_commands(room: &GateRoom, commits: &[Oid], trusted: &PinnedGates) -> 
     };
     let mut unknown = Vec::new();
     for commit in commits {
-        // What cannot be read is not run either.
+        // An unreadable receipt is not run either.
         let Ok(Some(receipt)) = read_receipt(&room.repository.git, commit) else { continue };
         let setup = receipt.setup.iter().filter(|argv| !trusted.setup.contains(argv));
         unknown.extend(setup.map(|argv| argv_text(argv)));
@@ -87,7 +87,7 @@ fn unknown_commands(room: &GateRoom, commits: &[Oid], trusted: &PinnedGates) -> 
     unknown
 }
 
-/// Shows commands that came with the receipts, and asks whether they may run.
+/// Shows the receipts' commands, and asks whether they may run.
 fn ask_about(ui: Ui, commands: &[String]) -> Result<(), CliError> {
     let what = "the receipts name commands that your trusted settings do not:";
     ui.labelled(Tone::Attention, "verify", what);
@@ -101,7 +101,7 @@ fn ask_about(ui: Ui, commands: &[String]) -> Result<(), CliError> {
     if render::confirm("Run them, confined?") { Ok(()) } else { Err(CliError::declined()) }
 }
 
-/// Runs the gates of commits again, with `ui` to show how it goes on. Returns nothing if the person interrupts.
+/// Runs the gates of commits again and shows the progress. Returns `None` if the person interrupts.
 pub(super) fn check<'c>(
     setup: &Setup,
     ui: Ui,
@@ -137,13 +137,13 @@ fn commits(setup: &Setup, room: &GateRoom, what: &str) -> Result<Vec<Oid>, CliEr
     found.ok_or_else(|| CliError::usage(format!("`{what}` is not a range in this repository")))
 }
 
-/// Returns the commit with a receipt that a commit without one has landed: all that it changes is Ralph's own.
+/// Returns the commit with a receipt that a commit without one landed: the latter changes only Ralph's own files.
 fn judged_below(setup: &Setup, room: &GateRoom, commit: &Oid) -> Result<Option<Oid>, CliError> {
     let git = &room.repository.git;
     let own = own_paths(setup);
     let mut at = commit.clone();
     for _ in 0..LANDING_STEPS {
-        // One that cannot be read is a receipt too: what is wrong with it is to be said.
+        // An unreadable receipt counts too, so that its error is reported.
         if !matches!(read_receipt(git, &at), Ok(None)) {
             return Ok((at != *commit).then_some(at));
         }
@@ -151,7 +151,7 @@ fn judged_below(setup: &Setup, room: &GateRoom, commit: &Oid) -> Result<Option<O
             return Ok(None);
         };
         let mut next = None;
-        // Of a merge the judged side is the second.
+        // The judged side of a merge is the second parent.
         for parent in header.parents.iter().rev() {
             let changes = git.changes(parent, &at).map_err(CliError::failed)?;
             let is_own_change = |change: &PathChange| {
@@ -172,7 +172,7 @@ fn judged_below(setup: &Setup, room: &GateRoom, commit: &Oid) -> Result<Option<O
     Ok(None)
 }
 
-/// Says what came of checking a commit.
+/// Formats the result for a commit.
 pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine> {
     let id = commit.as_str().get(..12).unwrap_or(commit.as_str());
     let good = ui.paint(Tone::Good, ui.symbol("✓", "ok"));
@@ -208,7 +208,7 @@ pub(super) fn lines(ui: Ui, commit: &Oid, check: &CommitCheck) -> Vec<StyledLine
     }
 }
 
-/// Says what keeps a gate that is as its receipt says from being a proof.
+/// Explains why a gate that matches its receipt is still not a proof.
 const fn told(now: &Attribution) -> Option<&'static str> {
     match now {
         Attribution::Passed => None,
@@ -222,7 +222,7 @@ const fn told(now: &Attribution) -> Option<&'static str> {
 #[derive(Serialize)]
 struct JsonCheck<'a> {
     commit: &'a str,
-    /// `null` where there is no receipt.
+    /// `null` without a receipt.
     holds: Option<bool>,
     level: ProofLevel,
     /// No receipt carries a signature yet.

@@ -1,8 +1,9 @@
-//! Notices for a person who is not looking: a workflow asks, fails or ends.
+//! Notifications for a person who is away: a workflow asks, fails or ends.
 //!
-//! A subscriber around another one: what it hears has been recorded already, and it never holds up the work. Each notice
-//! is sent on a thread of its own, at most one a minute of each kind, and a failure to send is one line at the end. The
-//! settings come from the person's own file alone: a cloned repository must not make Ralph start programs.
+//! A subscriber wrapped around another one: events are already recorded when it sees them, and it never delays the
+//! work. Each notification is sent on its own thread, at most one per minute and kind, and failures are reported in one
+//! line at the end. The settings come only from the person's own file: a cloned repository must not make Ralph start
+//! programs.
 
 mod send;
 
@@ -22,10 +23,10 @@ use serde::Serialize;
 
 use crate::render;
 
-/// At most one notice of a kind in this time.
+/// The minimum time between notifications of a kind.
 const APART: Duration = Duration::from_mins(1);
 
-/// The text of a notice.
+/// The text of a notification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PersonNotice {
     /// `question`, `finished`, `failed`, `budget` or `limit`.
@@ -36,19 +37,19 @@ pub(crate) struct PersonNotice {
     at: Timestamp,
 }
 
-/// Passes everything on to a screen, and tells the person about what matters.
+/// Forwards everything to a screen, and notifies the person of important events.
 pub(crate) struct Notifying {
     inner: Box<dyn Subscriber>,
     filter: Filter,
-    /// Where notices go to be sent, and the thread that has them sent: it was started before this process gave up rights
-    /// that a person's command may need.
+    /// The channel to the sending thread, and that thread: it was started before this process gave up privileges that a
+    /// person's command may need.
     outgoing: Option<Sender<PersonNotice>>,
     sender: Option<JoinHandle<()>>,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
 impl Notifying {
-    /// Wraps a screen; returns it as it is where the person wants no notices.
+    /// Wraps a screen; returns it unchanged if notifications are disabled.
     pub(crate) fn around(
         inner: Box<dyn Subscriber>,
         settings: &NotifySettings,
@@ -71,7 +72,7 @@ impl Notifying {
     }
 }
 
-/// Sends what comes, each notice on a thread of its own, until nothing more can come and all are sent.
+/// Sends each notification on its own thread, until the channel is closed and all are sent.
 fn send_all(
     incoming: &Receiver<PersonNotice>,
     settings: &NotifySettings,
@@ -106,7 +107,7 @@ impl Subscriber for Notifying {
 }
 
 impl Drop for Notifying {
-    /// The last notice is usually the end of the workflow: it is waited for, and sending has a bound.
+    /// The last notification is usually the end of the workflow, so wait for it; sending has a timeout.
     fn drop(&mut self) {
         self.outgoing = None;
         let _ = self.sender.take().map(JoinHandle::join);
@@ -118,7 +119,7 @@ impl Drop for Notifying {
     }
 }
 
-/// Decides which entries become notices: a pure function of the entries so far.
+/// Decides which entries become notifications: a pure function of the entries so far.
 struct Filter {
     on: Vec<String>,
     after: Duration,

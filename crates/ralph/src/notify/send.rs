@@ -1,4 +1,4 @@
-//! The ways a notice reaches a person: their terminal, a command of theirs, a webhook.
+//! The channels of notifications: the person's terminal, a command, a webhook.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -12,10 +12,10 @@ use ralph_proc::capture::{CaptureRequest, ask_with_input};
 
 use super::PersonNotice;
 
-/// How long a command or a webhook may take.
+/// The timeout of a command or a webhook.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a notice every way that is configured; returns what failed.
+/// Sends a notification through every configured channel; returns the failures.
 pub(super) fn send(settings: &NotifySettings, notice: &PersonNotice) -> Vec<String> {
     let mut failed = Vec::new();
     let sequence = sequence(settings.terminal, notice, &|name| env::var(name).ok());
@@ -30,7 +30,7 @@ pub(super) fn send(settings: &NotifySettings, notice: &PersonNotice) -> Vec<Stri
         failed.extend(run(program, &args, &json).map(|why| format!("`{program}` {why}")));
     }
     if let Some(url) = &settings.webhook {
-        // The address may hold a secret, and arguments can be read by everybody: it goes in by stdin.
+        // The address may contain a secret, and arguments are visible to all users, so it is passed on stdin.
         let request = format!(
             "url = {}\nrequest = \"POST\"\nheader = \"Content-Type: application/json\"\ndata = {}\n",
             quoted(url),
@@ -64,12 +64,12 @@ fn run(program: &str, args: &[&str], input: &str) -> Option<String> {
     }
 }
 
-/// Quotes a value for a configuration file of curl.
+/// Quotes a value for curl's configuration file.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns what a terminal is sent: Ralph's own words alone, never an agent's.
+/// Returns the terminal sequence: with Ralph's own text only, never an agent's.
 fn sequence(
     how: TerminalNotice,
     notice: &PersonNotice,
@@ -95,7 +95,7 @@ fn sequence(
         TerminalNotice::Bell => return Some("\x07".to_owned()),
         TerminalNotice::Off | TerminalNotice::Auto => return None,
     };
-    // tmux passes on what is wrapped for it, and marks the window at a bell.
+    // tmux passes wrapped sequences on, and marks the window at a bell.
     Some(match variable("TMUX") {
         Some(_) => format!("\x1bPtmux;{}\x1b\\\x07", inner.replace('\x1b', "\x1b\x1b")),
         None => inner,

@@ -1,4 +1,4 @@
-//! `ralph agent run` as a person sees it, and its report for machines.
+//! The display of `ralph agent run`, and its report for programs.
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ use crate::exit::Exit;
 use crate::render;
 use crate::setup::now;
 
-/// What a person sees of `ralph agent run`.
+/// The screen of `ralph agent run`.
 pub(crate) struct AgentRunScreen {
     ui: Ui,
-    /// Where the person stands.
+    /// The current directory.
     cwd: Utf8PathBuf,
     repeat: u32,
     completed: u32,
     wait: WaitLine,
 }
 
-/// Says which agent is about to run, and what of its settings has no effect.
+/// Announces the agent, and settings that have no effect on it.
 pub(crate) fn announce(ui: Ui, launch: &Launch, role: Role, boundary: InForce) {
     let model = launch.choice.model.as_deref().map(|model| format!(", {model}"));
     let text = format!(
@@ -85,17 +85,17 @@ impl Subscriber for AgentRunScreen {
     }
 }
 
-/// Names a run while it goes on: role and agent.
+/// Returns the title of a running run: role and agent.
 pub(super) fn title(run: Option<&RunView>) -> String {
     let Some((_, started)) = run.and_then(|run| run.started.as_ref()) else { return String::new() };
     let resumed = if started.resumed_session.is_some() { " (resumed)" } else { "" };
     format!("{} {}{resumed}", started.role, started.agent)
 }
 
-/// A wait as a person sees it: a line that is redrawn, or one every few minutes.
+/// A wait on the screen: a redrawn line, or a line every few minutes.
 pub(super) struct WaitLine {
     ui: Ui,
-    /// When the usage limit ends that is waited for; `None` for a wait after a failure.
+    /// The end of the usage limit; `None` for a wait after a failure.
     until: Option<Timestamp>,
     told: Option<Duration>,
 }
@@ -105,7 +105,7 @@ impl WaitLine {
         WaitLine { ui, until: None, told: None }
     }
 
-    /// Notes which wait it is that begins.
+    /// Records the kind of a wait that begins.
     pub(super) fn recorded(&mut self, event: &JournalEvent) {
         match event {
             JournalEvent::UsageLimitWait(wait) => self.until = wait.until,
@@ -136,7 +136,7 @@ impl WaitLine {
     }
 }
 
-/// Says why no further run was started. There is no item that a next start would go on with.
+/// Explains why no further run was started. There is no item to continue with the next start.
 pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> Exit {
     match stop {
         Stop::Interrupted => {
@@ -167,7 +167,7 @@ pub(crate) fn show_stop(stop: &Stop, agent: &str, last: Option<&RunReport>) -> E
     Exit::Unfinished
 }
 
-/// Shows what the agent asked for and left, and prints what it said; for machines, all that is known of the run.
+/// Shows the agent's requests and leftovers, and prints its final message; for programs, all details of the run.
 pub(crate) fn show_report(
     ui: Ui,
     cwd: &Utf8Path,
@@ -198,7 +198,7 @@ pub(crate) fn show_report(
     }
 }
 
-/// Says how a run ended, what it used and where its log is, as seen from the current directory.
+/// Reports how a run ended, its usage, and its log relative to the current directory.
 pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
     let Some((_, finished)) = &run.finished else { return };
     let (tone, label, what) = describe(&finished.outcome);
@@ -226,13 +226,13 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
         let size = finished.stdout_bytes.map(|size| format!(" ({})", bytes(size)));
         let size = size.unwrap_or_default();
         let path = format!("{}{size}", seen_from(cwd, &log));
-        // A path that is broken over lines cannot be copied.
+        // A wrapped path cannot be copied.
         let command = format!("ralph runs tail {}{size}", run.id);
         ui.labelled_or(Tone::Faint, "log", &path, &command);
     }
 }
 
-/// Says what a run changed that it was to leave alone, and what became of it.
+/// Reports forbidden changes of a run, and how they were handled.
 pub(crate) fn show_boundary(ui: Ui, crossed: &BoundaryCrossed) {
     let list = |found: &[String]| {
         let names: Vec<&str> = found.iter().take(5).map(String::as_str).collect();
@@ -286,7 +286,7 @@ fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
     }
 }
 
-/// The report for machines.
+/// The report for programs.
 #[derive(Serialize)]
 struct JsonReport<'a> {
     run: &'a str,
@@ -307,16 +307,16 @@ struct JsonReport<'a> {
     changes: &'a BoundaryReport,
     final_message: Option<&'a str>,
     log: &'a Utf8Path,
-    /// `null` where nothing was printed there.
+    /// `null` if stderr was empty.
     stderr_log: Option<&'a Utf8Path>,
     events: &'a Utf8Path,
     requests: JsonRequests,
     outbox: &'a [Utf8PathBuf],
-    /// What the person can do about a run that failed.
+    /// Advice for the person on a failed run.
     advice: &'a [String],
 }
 
-/// What the agent asked for.
+/// The agent's requests.
 #[derive(Serialize)]
 struct JsonRequests {
     accepted: usize,

@@ -1,8 +1,8 @@
-//! A person at a terminal: questions on stderr, answers from the keyboard.
+//! Asks a person at a terminal: questions on stderr, answers from the keyboard.
 //!
-//! In rich mode an answer is edited as in a shell, on the terminal itself (`/dev/tty`), so that nothing of it comes near
-//! stdout, and a paste of several lines stays one answer. Elsewhere an answer is a line; one that ends in a backslash
-//! goes on in the next. The end of input is the default, and for consent that is no.
+//! In rich mode an answer is edited as in a shell, on the terminal itself (`/dev/tty`), so that nothing is echoed to
+//! stdout and a multi-line paste is one answer. Otherwise an answer is one line; a trailing backslash continues it on
+//! the next. End of input means the default, which for consent is no.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -23,16 +23,16 @@ use rustyline::{Behavior, Config, Editor, Helper};
 use super::text::StyledLine;
 use super::{Tone, Ui, read_line, styled};
 
-/// How often an invalid answer is asked for again.
+/// How often an invalid answer may be repeated.
 const MOST_TRIES: u32 = 3;
 
-/// Asks whoever sits at the terminal.
+/// Asks the person at the terminal.
 pub(crate) struct TerminalPerson {
     ui: Ui,
     edits: bool,
 }
 
-/// What was typed.
+/// The typed input.
 enum Typed {
     Text(String),
     End,
@@ -172,7 +172,7 @@ impl AskPerson for TerminalPerson {
     }
 }
 
-/// Lets an answer go on in the next line after a backslash.
+/// Continues an answer on the next line after a backslash.
 struct Continues;
 
 impl Completer for Continues {
@@ -197,10 +197,10 @@ impl Validator for Continues {
     }
 }
 
-/// Has an answer edited on the terminal.
+/// Edits an answer on the terminal.
 ///
-/// The editor waits for keys alone, so it has a thread of its own: a termination is answered at once, with the terminal
-/// as it was before.
+/// The editor blocks waiting for keys, so it runs on its own thread: a termination request is handled at once, with the
+/// terminal restored.
 fn edit() -> Typed {
     let Ok(before) = tcgetattr(io::stdin()) else { return Typed::End };
     let Ok((done, mut tell)) = UnixStream::pair() else { return Typed::End };

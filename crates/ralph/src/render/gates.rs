@@ -1,4 +1,4 @@
-//! What a person sees of gates: one line as each ends, the end of what a failed one printed, and what it means.
+//! The display of gates: one line per result, the end of a failed gate's output, and the meaning.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,9 +16,9 @@ use super::human::{duration, padded, plural};
 use super::text::{StyledLine, cut};
 use super::{Tone, Ui, redraw, styled};
 
-/// How many of the last lines of a failed gate are shown.
+/// How many lines of a failed gate's output are shown.
 const SHOWN_LINES: usize = 20;
-/// As much of the end of an output as is looked at for them.
+/// How many bytes at the end of the output are searched for them.
 const SHOWN_BYTES: u64 = 16 << 10;
 
 /// Shows gates as they run.
@@ -34,7 +34,7 @@ impl GateScreen {
         GateScreen { ui }
     }
 
-    /// Shows gates that run outside of a workflow, and are not recorded.
+    /// Shows gates that run outside a workflow and are not journalled.
     pub(crate) fn tell(&self) -> impl FnMut(JournalEvent) -> Result<(), PathError> + use<> {
         let ui = self.ui;
         move |event| {
@@ -43,7 +43,7 @@ impl GateScreen {
         }
     }
 
-    /// Shows what failed, what was left out and which checks were changed.
+    /// Shows failures, skipped gates and changed checks.
     pub(crate) fn conclude(&self, assessment: &Assessment, compared: bool) {
         for finding in &assessment.findings {
             let run = finding.deciding();
@@ -91,7 +91,7 @@ impl GateScreen {
     }
 }
 
-/// Shows the end of what a gate printed.
+/// Shows the end of a gate's output.
 pub(crate) fn show_end(ui: Ui, gate: &GateSpec, run: &GateRun) {
     let path = &run.output.path;
     let text = end_of(path).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn show_end(ui: Ui, gate: &GateSpec, run: &GateRun) {
     }
 }
 
-/// Shows an event of gates, wherever they run; returns `false` for any other.
+/// Shows a gate event, wherever the gate runs; returns `false` for any other event.
 pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
     match event {
         JournalEvent::SetupStarted(setup) => {
@@ -118,7 +118,7 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
         }
         JournalEvent::GateStarted(started) => {
             let which = which(started.at, started.attempt);
-            // A check of the harness's own has no command.
+            // A built-in check has no command.
             let command = match started.argv.as_slice() {
                 [] => String::new(),
                 argv => format!(": {}", argv_text(argv)),
@@ -175,7 +175,7 @@ fn facts(finished: &GateFinished) -> String {
     parts.join(", ")
 }
 
-/// Returns the line that says what came of a gate.
+/// Returns the line with the result of a gate.
 pub(crate) fn conclusion(ui: Ui, finding: &GateFinding) -> StyledLine {
     let (tone, mark, what) = match &finding.attribution {
         Attribution::Passed => (Tone::Good, ui.symbol("✓", "ok"), "passed".to_owned()),

@@ -1,4 +1,4 @@
-//! Goal-driven work as a person sees it: one line per step.
+//! The display of goal-driven work: one line per step.
 
 use ralph_model::journal::JournalEvent;
 
@@ -6,11 +6,11 @@ use super::Tone;
 use super::human::{one_line, plural};
 use super::workflow::{proof, short_id};
 
-/// Puts an event into a line; what needs none has none.
+/// Formats an event as a line; `None` for events that need none.
 pub(super) fn line(event: &JournalEvent) -> Option<(Tone, &'static str, String)> {
     use JournalEvent as E;
     Some(match event {
-        // Word for word, as the interviewer gets them.
+        // Verbatim, as the interviewer gets them.
         E::InterviewTurn(turn) if !turn.problems.is_empty() => {
             (Tone::Attention, "retry", format!("not valid: {}", turn.problems.join("; ")))
         }

@@ -1,4 +1,4 @@
-//! Numbers and times as people read them.
+//! Human-readable numbers and times.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
-/// The time of day where the person is, with the date when it is not today, and with the year when it is not this one.
+/// Local time, with the date if it is not today, and with the year if it is not this one.
 pub(crate) fn local_time(at: Timestamp, now: Timestamp) -> String {
     let zone = TimeZone::system();
     let (at, now) = (at.to_zoned(zone.clone()), now.to_zoned(zone));
@@ -74,35 +74,35 @@ pub(crate) fn local_time(at: Timestamp, now: Timestamp) -> String {
     at.strftime(form).to_string()
 }
 
-/// The first line with something on it, made harmless and cut to `width` columns.
+/// The first non-blank line, sanitized and truncated to `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     cut(&shown(&line.replace('\t', " ")), width)
 }
 
-/// A number of tokens, as people read it.
+/// A human-readable number of tokens.
 pub(crate) fn tokens(number: u64) -> String {
     format!("{} token{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A harmless text with spaces behind it, up to `width` columns.
+/// A sanitized text padded with spaces to `width` columns.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     let text = shown(text);
     let gap = width.saturating_sub(columns(&text));
     format!("{text}{:gap$}", "")
 }
 
-/// The columns of the widest of some texts.
+/// The width of the widest text.
 pub(crate) fn widest<'t>(texts: impl IntoIterator<Item = &'t str>) -> usize {
     texts.into_iter().map(|text| columns(&shown(text))).max().unwrap_or(0)
 }
 
-/// A path as it is named from a directory: what lies below it is named from there.
+/// A path relative to a directory, if it is below it.
 pub(crate) fn seen_from<'p>(directory: &Utf8Path, path: &'p Utf8Path) -> &'p Utf8Path {
     path.strip_prefix(directory).ok().filter(|rest| *rest != "").unwrap_or(path)
 }
 
-/// Breaks a text into harmless lines of at most `width` columns, between words where there are any.
+/// Wraps a text into sanitized lines of at most `width` columns, between words if possible.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let lines = StyledLine::from(text).wrap(width, 0, LongWords::Broken);
     lines.iter().map(ToString::to_string).collect()

@@ -1,8 +1,8 @@
-//! Progress of a run while it goes on: a status line on a terminal, one line per happening elsewhere.
+//! Progress of a running run: a status line on a terminal, one line per event elsewhere.
 //!
-//! Both are folds over the run's events. On a terminal a thread of its own redraws once a second, because time passes
-//! also when nothing happens. Lines are not lost because they come quickly: only an agent that floods its output has some
-//! of them left out, and then their number is shown.
+//! Both are folds over the run's events. On a terminal a thread redraws once a second, because time passes even without
+//! events. A fast sequence of lines is shown completely; only when an agent floods its output are lines dropped, and
+//! then their number is shown.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,13 +19,13 @@ use super::{Tone, Ui, redraw, redraw_line, styled};
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ASCII_SPINNER: [&str; 4] = ["-", "\\", "|", "/"];
 
-/// An agent may say millions of things; a person reads a few a second.
+/// An agent may print millions of lines; a person reads a few per second.
 const BETWEEN_LINES: Duration = Duration::from_millis(50);
 
-/// How many lines are shown at once before only one per [`BETWEEN_LINES`] is.
+/// The burst size before the rate drops to one line per [`BETWEEN_LINES`].
 const BURST: u32 = 400;
 
-/// Decides which lines of a flood are shown. What is saved up while nothing happens is spent on a burst.
+/// A rate limiter for lines. Unused capacity accumulates up to a burst.
 #[derive(Debug)]
 struct Pace {
     saved: Duration,
@@ -35,7 +35,7 @@ struct Pace {
 impl Pace {
     const MOST: Duration = BETWEEN_LINES.saturating_mul(BURST);
 
-    /// Tells whether a line may be shown at this time.
+    /// Whether a line may be shown at this time.
     fn allows(&mut self, at: Duration) -> bool {
         self.saved = (self.saved + at.saturating_sub(self.last)).min(Self::MOST);
         self.last = self.last.max(at);
@@ -45,7 +45,7 @@ impl Pace {
     }
 }
 
-/// What the status line shows.
+/// The data of the status line.
 #[derive(Debug)]
 struct Status {
     title: String,
@@ -55,23 +55,23 @@ struct Status {
     drawn: usize,
     drawn_at: Option<Duration>,
     pace: Pace,
-    /// How many lines were left out since the last one.
+    /// The number of lines dropped since the last one shown.
     left_out: u64,
 }
 
 /// Shows one run.
 pub(crate) struct Live {
     ui: Ui,
-    /// Whether all that the agent says is shown.
+    /// Whether all agent output is shown.
     stream: bool,
-    /// How wide a line may be, where that is limited.
+    /// The maximum line width, if limited.
     width: Option<usize>,
     status: Arc<Mutex<Status>>,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Live {
-    /// Starts to show a run. `title` names it: role, agent, attempt.
+    /// Starts showing a run. `title` has its role, agent and attempt.
     pub(crate) fn start(ui: Ui, title: String) -> Live {
         let status = Arc::new(Mutex::new(Status {
             title,
@@ -87,7 +87,7 @@ impl Live {
             let (stop, stopped) = channel::<()>();
             let status = Arc::clone(&status);
             let thread = std::thread::spawn(move || {
-                // The sender going away ends the thread; so does the word.
+                // Ends when the sender is dropped or sends a message.
                 while stopped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout)
                 {
                     draw(ui, &mut status.lock().unwrap_or_else(PoisonError::into_inner));
@@ -98,19 +98,19 @@ impl Live {
         Live { ui, stream: false, width: None, status, ticker }
     }
 
-    /// Shows everything that the agent says, or not.
+    /// Sets whether all agent output is shown.
     pub(crate) fn streaming(mut self, stream: bool) -> Live {
         self.stream = stream;
         self
     }
 
-    /// Keeps to lines of this width.
+    /// Limits the width of lines.
     pub(crate) fn within(mut self, width: Option<usize>) -> Live {
         self.width = width;
         self
     }
 
-    /// Shows a text whole, line by line.
+    /// Shows a whole text, line by line.
     fn show_whole(&self, text: &str) {
         for line in text.lines() {
             self.say(Tone::Faint, "says", &one_line(line, 2000));
@@ -128,7 +128,7 @@ impl Live {
         }
     }
 
-    /// Says how many lines were left out since the last one.
+    /// Prints how many lines were dropped since the last one shown.
     fn tell_left_out(&self) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let left_out = std::mem::take(&mut status.left_out);
@@ -142,7 +142,7 @@ impl Live {
 }
 
 impl Drop for Live {
-    /// Takes the status line away.
+    /// Removes the status line.
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
@@ -195,7 +195,7 @@ impl RunObserver for Live {
     }
 }
 
-/// Tells whether [`describe`] has something to say about an event, at no cost.
+/// Whether [`describe`] returns a text for an event; cheap.
 fn is_shown(event: &AgentEvent) -> bool {
     !matches!(
         event,
@@ -208,7 +208,7 @@ fn is_shown(event: &AgentEvent) -> bool {
     )
 }
 
-/// Puts an event into words; what needs none has none.
+/// Describes an event; `None` for events that need no line.
 pub(crate) fn describe(event: &AgentEvent) -> Option<(Tone, &'static str, String)> {
     Some(match event {
         AgentEvent::Session { id, model } => {

@@ -1,4 +1,4 @@
-//! Everything a person sees. All colours, symbols and wording of lines are made here, from facts.
+//! The user interface. All colours, symbols and wording of lines are produced here, from facts.
 
 pub(crate) mod agent_run;
 pub(crate) mod ask;
@@ -40,18 +40,18 @@ pub(crate) enum UiChoice {
     Plain,
 }
 
-/// How output looks, decided once.
+/// The output settings, decided once.
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ui {
     pub(crate) rich: bool,
-    /// Whether what is said on stderr has colours.
+    /// Whether stderr output has colours.
     pub(crate) color: bool,
-    /// Whether what is printed on stdout has colours.
+    /// Whether stdout output has colours.
     print_color: bool,
     pub(crate) ascii: bool,
     pub(crate) quiet: bool,
-    /// Whether stderr is a terminal: what is too long for a line is broken between words there.
+    /// Whether stderr is a terminal: long lines are wrapped between words there.
     terminal: bool,
 }
 
@@ -79,7 +79,7 @@ impl Ui {
         }
     }
 
-    /// What errors look like before any configuration could be read.
+    /// The settings for errors before any configuration is loaded.
     pub(crate) fn early(global: &GlobalArgs) -> Ui {
         let plain = global.no_color || std::env::var_os("NO_COLOR").is_some();
         let color = if plain { Color::Never } else { Color::Auto };
@@ -87,7 +87,7 @@ impl Ui {
         Ui::new(&settings, global.quiet)
     }
 
-    /// Returns the same, for important lines only.
+    /// Returns the same settings, for important lines only.
     pub(crate) fn silent(self) -> Ui {
         Ui { quiet: true, rich: false, ..self }
     }
@@ -101,24 +101,24 @@ impl Ui {
         Painted { tone, text: text.to_owned() }
     }
 
-    /// A symbol, or its stand-in where only ASCII is wanted.
+    /// A symbol, or its ASCII replacement.
     pub(crate) fn symbol(self, symbol: &'static str, ascii: &'static str) -> &'static str {
         if self.ascii { ascii } else { symbol }
     }
 
-    /// How many columns a line on stderr may have; no terminal, no limit but `most`.
+    /// The maximum width of a line on stderr; `most` without a terminal.
     pub(crate) fn width_up_to(self, most: usize) -> usize {
         if self.terminal { stderr_width().min(most) } else { most }
     }
 
-    /// A line for the person, unless they asked for quiet.
+    /// Prints a line for the person, unless quiet.
     pub(crate) fn line(self, line: impl Into<StyledLine>) {
         if !self.quiet {
             self.important(line);
         }
     }
 
-    /// A line the person must see.
+    /// Prints a line that the person must see.
     pub(crate) fn important(self, line: impl Into<StyledLine>) {
         let line = line.into();
         let width = if self.terminal { stderr_width() } else { usize::MAX };
@@ -126,25 +126,25 @@ impl Ui {
         self.write(&line.wrap(width, indent, LongWords::Whole));
     }
 
-    /// Something that the person should know.
+    /// Prints a note for the person.
     pub(crate) fn note(self, message: &str) {
         self.labelled(Tone::Attention, "note", message);
     }
 
-    /// `[label] message`, only the label coloured.
+    /// Prints `[label] message` with only the label coloured.
     pub(crate) fn labelled(self, tone: Tone, label: &str, message: &str) {
         let width = self.terminal.then(stderr_width);
         self.labelled_within(width, LongWords::Whole, tone, label, message);
     }
 
-    /// `[label] message`, or what is said instead where a terminal is too narrow for it.
+    /// Prints `[label] message`, or `narrow` if the terminal is too narrow for it.
     pub(crate) fn labelled_or(self, tone: Tone, label: &str, message: &str, narrow: &str) {
         let needed = text::columns(label) + 3 + text::columns(message);
         let is_narrow = self.terminal && needed > stderr_width();
         self.labelled(tone, label, if is_narrow { narrow } else { message });
     }
 
-    /// `[label] message`, with what does not fit into `width` columns below its beginning.
+    /// Prints `[label] message`, wrapped to `width` columns and aligned below the message.
     pub(crate) fn labelled_within(
         self,
         width: Option<usize>,
@@ -168,8 +168,8 @@ impl Ui {
         write_stderr(&encoded.concat());
     }
 
-    /// Lines that a person asked for: to stdout, harmless wherever that leads. A terminal gets lines that are broken
-    /// between words; a pipe gets them whole.
+    /// Prints requested lines to stdout, always sanitized. On a terminal they are wrapped between words; a pipe gets
+    /// whole lines.
     pub(crate) fn print<L: Into<StyledLine>>(
         self,
         lines: impl IntoIterator<Item = L>,
@@ -185,7 +185,7 @@ impl Ui {
     }
 }
 
-/// A line the person must see, without colours.
+/// Prints a line that the person must see, without colours.
 pub(crate) fn important(text: &str) {
     let width = if stderr_is_terminal() { stderr_width() } else { usize::MAX };
     let line = StyledLine::from(text);
@@ -194,7 +194,7 @@ pub(crate) fn important(text: &str) {
     write_stderr(&lines.iter().map(|line| line.encode(false) + "\n").collect::<String>());
 }
 
-/// How many columns a line on stdout may have after `used` ones; no terminal, no limit but `most`.
+/// The maximum width of a line on stdout after `used` columns; `most` without a terminal.
 pub(crate) fn room_after(used: usize, most: usize) -> usize {
     if stdout_is_terminal() {
         stdout_width().saturating_sub(used).clamp(MIN_ROOM, most.max(MIN_ROOM))
@@ -203,35 +203,35 @@ pub(crate) fn room_after(used: usize, most: usize) -> usize {
     }
 }
 
-/// Less of a text than so many columns says nothing.
+/// The minimum width at which a text is still useful.
 const MIN_ROOM: usize = 8;
 
-/// Asks the person; anything but yes is no.
+/// Asks for confirmation; anything except yes means no.
 pub(crate) fn confirm(question: &str) -> bool {
     answer(&format!("{question} [y/N] ")).is_some_and(|answer| ["y", "yes"].contains(&&*answer))
 }
 
-/// Asks the person; an empty answer is yes, none at all is no.
+/// Asks for confirmation; an empty answer means yes, end of input means no.
 pub(crate) fn agree(question: &str) -> bool {
     answer(&format!("{question} [Y/n] ")).is_some_and(|answer| ["", "y", "yes"].contains(&&*answer))
 }
 
-/// Asks the person for one of some letters; anything else is the one that changes nothing.
+/// Asks for one of several letters; anything else means `otherwise`, which changes nothing.
 pub(crate) fn choose(letters: &str, otherwise: char) -> char {
     let first = answer("> ").and_then(|answer| answer.chars().next());
     first.filter(|letter| letters.contains(*letter)).unwrap_or(otherwise)
 }
 
-/// Returns what the person types; nothing if they end the input, or press Ctrl-C.
+/// Returns the typed answer; `None` at the end of input or on Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
     let typed = read_line(prompt).ok().flatten();
     typed.map(|answer| answer.trim().to_lowercase())
 }
 
-/// The person would rather stop than answer.
+/// The person stopped instead of answering.
 struct Stopped;
 
-/// Reads a line, without its end; `None` at the end of input.
+/// Reads a line without its line end; `None` at the end of input.
 fn read_line(prompt: &str) -> Result<Option<String>, Stopped> {
     let prompt = StyledLine::from(prompt).encode(false);
     if !wait_for_input(io::stdin(), || write_stderr(&prompt)).unwrap_or(true) {
@@ -245,7 +245,7 @@ fn read_line(prompt: &str) -> Result<Option<String>, Stopped> {
     }
 }
 
-/// Has panics printed as everything else is: what an agent said may be in their message.
+/// Prints panics sanitized like all other output: their message may contain an agent's text.
 pub(crate) fn print_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
@@ -255,13 +255,13 @@ pub(crate) fn print_panics() {
     }));
 }
 
-/// Owns up to a bug of ours; the panic itself has been printed.
+/// Reports an internal error; the panic itself has been printed.
 pub(crate) fn bug() -> Exit {
     important("this is a bug in ralph; please report it with the message above");
     Exit::Bug
 }
 
-/// Replaces the status line. It never fills its row: a terminal that wraps would scroll with each redraw.
+/// Replaces the status line. It never fills its row: on a terminal that wraps, each redraw would scroll.
 pub(crate) fn redraw(text: &str) {
     redraw_line(text.into(), false);
 }
@@ -271,7 +271,7 @@ fn redraw_line(line: StyledLine, color: bool) {
     write_stderr(&format!("\r\x1b[2K{}", line.encode(color)));
 }
 
-/// Text for programs: to stdout, byte for byte. A terminal gets it as people may see it.
+/// Writes text for programs to stdout verbatim. A terminal gets sanitized text.
 pub(crate) fn data(text: &str) -> Result<(), CliError> {
     let mut text = if stdout_is_terminal() {
         shown_lines(text).collect::<Vec<_>>().join("\n")
@@ -284,7 +284,7 @@ pub(crate) fn data(text: &str) -> Result<(), CliError> {
     write_stdout(&text).map_err(CliError::failed)
 }
 
-/// Bytes for programs: to stdout, as they are. A terminal gets them as people may see them.
+/// Writes bytes for programs to stdout verbatim. A terminal gets sanitized text.
 pub(crate) fn raw_data(bytes: &[u8]) -> Result<(), CliError> {
     if !stdout_is_terminal() {
         return write_bytes(bytes).map_err(CliError::failed);
@@ -294,7 +294,7 @@ pub(crate) fn raw_data(bytes: &[u8]) -> Result<(), CliError> {
     write_stdout(&(lines.join("\n") + "\n")).map_err(CliError::failed)
 }
 
-/// JSON: to stdout, with what a terminal would take for a command as escapes, which every reader of JSON undoes.
+/// Writes JSON to stdout, with terminal control characters as JSON escapes, which every parser decodes.
 pub(crate) fn json(json: String) -> Result<(), CliError> {
     let mut json = shown_json(json);
     if !json.ends_with('\n') {
@@ -303,9 +303,9 @@ pub(crate) fn json(json: String) -> Result<(), CliError> {
     write_stdout(&json).map_err(CliError::failed)
 }
 
-/// Tells why a command stopped and what to do next.
+/// Prints why a command stopped and what to do next.
 pub(crate) fn error(ui: Ui, error: &CliError) {
-    // Whatever a message holds, no later line of it looks like one of Ralph's: they are indented.
+    // Later lines of a message are indented, so that they cannot look like Ralph's own output.
     for (index, line) in shown_lines(&error.message).enumerate() {
         match index {
             0 => ui.important(styled!("{} {line}", ui.paint(Tone::Bad, "error:"))),

@@ -1,7 +1,7 @@
-//! The only place that writes to the person's terminal, to a log or to a pipe.
+//! The only module that writes to the person's terminal, to a log or to a pipe.
 //!
-//! What is written to stderr is for people: a reader that went away, or a full disk, stops nothing. What is written to
-//! stdout was asked for: a reader that has seen enough and went away is no error, anything else is.
+//! Output on stderr is informational: a closed reader or a full disk stops nothing. Output on stdout was requested: a
+//! closed reader is not an error, anything else is.
 
 #![expect(clippy::disallowed_methods, reason = "everybody else writes through this module")]
 
@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 
 use ralph_engine::home::in_persons_words;
 
-/// As many columns as a terminal has that does not say.
+/// The assumed width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
 
 pub(super) fn stderr_is_terminal() -> bool {
@@ -22,29 +22,29 @@ pub(super) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Writes to stderr, if anybody listens.
+/// Writes to stderr, ignoring errors.
 pub(super) fn write_stderr(text: &str) {
     let _ = io::stderr().write_all(in_persons_words(text).as_bytes());
 }
 
-/// Writes to stdout, whole.
+/// Writes all of a text to stdout.
 pub(super) fn write_stdout(text: &str) -> io::Result<()> {
     write_bytes(in_persons_words(text).as_bytes())
 }
 
-/// Writes bytes that programs read to stdout, whole.
+/// Writes all bytes for programs to stdout.
 pub(super) fn write_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     unless_gone(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Copies a file to stdout, by the kernel where it can.
+/// Copies a file to stdout, in the kernel if possible.
 pub(crate) fn copy(file: &mut File) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     unless_gone(io::copy(file, &mut stdout).and_then(|_| stdout.flush()))
 }
 
-/// Where it can be seen that the reader of stdout has gone.
+/// A descriptor on which the closing of stdout's reader is visible.
 pub(crate) fn stdout_reader() -> BorrowedFd<'static> {
     rustix::stdio::stdout()
 }
@@ -56,12 +56,12 @@ fn unless_gone(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns the columns of the terminal at stderr as it is now.
+/// Returns the current width of the terminal at stderr.
 pub(super) fn stderr_width() -> usize {
     width(rustix::termios::tcgetwinsize(io::stderr()))
 }
 
-/// Returns the columns of the terminal at stdout as it is now.
+/// Returns the current width of the terminal at stdout.
 pub(super) fn stdout_width() -> usize {
     width(rustix::termios::tcgetwinsize(io::stdout()))
 }

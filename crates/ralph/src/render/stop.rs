@@ -1,4 +1,4 @@
-//! Why a workflow stopped before its end: one wording for all of them.
+//! Explains why a workflow stopped early, with the same wording for all of them.
 
 use ralph_engine::workflow::driver::Stop;
 use ralph_model::journal::QuestionKind;
@@ -7,8 +7,8 @@ use super::human::{local_time, one_line};
 use crate::exit::Exit;
 use crate::setup::now;
 
-/// Returns the exit code, the message, and a second line. `again` is the command that
-/// goes on; `retry` the one that gives an item its attempts back.
+/// Returns the exit code, the message, and a second line. `again` is the command that continues; `retry` the one that
+/// resets an item's attempts.
 pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, Option<String>) {
     match stop {
         Stop::Interrupted => {
@@ -58,7 +58,7 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
     }
 }
 
-/// Returns the reason alone, for machines.
+/// Returns only the reason, for programs.
 pub(crate) fn reason(stop: &Stop) -> Option<String> {
     match stop {
         Stop::Stuck { trouble } | Stop::TooMuchTrouble { trouble, .. } => Some(trouble.to_string()),

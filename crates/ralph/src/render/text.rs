@@ -1,9 +1,9 @@
-//! Lines on their way to a person: harmless text, in spans that may have a tone.
+//! Lines for a person: sanitized text, in spans that may have a tone.
 //!
-//! Invariant: a [`StyledLine`] holds no control character, nothing hidden and no line end, whatever it was made from
-//! ([`shown`]). Colours are tones until the line is written, never escape sequences in a string: a text that brings its
-//! own shows them as text. `styled!` formats like `format!` and keeps the tones of what `Ui::paint` made; `format!` loses
-//! them, and nothing else.
+//! Invariant: a [`StyledLine`] contains no control character, nothing hidden and no line end, whatever it was made from
+//! ([`shown`]). Colours are tones until the line is written, never escape sequences in a string: escape sequences in a
+//! text are shown as text. `styled!` formats like `format!` and keeps the tones from `Ui::paint`; `format!` only loses
+//! the tones.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -39,7 +39,7 @@ impl Tone {
 }
 
 thread_local! {
-    /// The tone of what is being formatted. A formatter carries characters only, so that the tone goes beside it.
+    /// The tone of the text being formatted. A formatter passes characters only, so the tone is passed out of band.
     static TONE: Cell<Option<Tone>> = const { Cell::new(None) };
 }
 
@@ -63,11 +63,11 @@ impl fmt::Display for Painted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LongWords {
     Broken,
-    /// It is wider than its line: a path that a person copies stays in one piece.
+    /// It exceeds its line: a path to copy stays in one piece.
     Whole,
 }
 
-/// A word of a line, and how many spaces are before it.
+/// A word of a line, and the number of spaces before it.
 struct Word {
     space: usize,
     line: StyledLine,
@@ -94,18 +94,18 @@ impl StyledLine {
         line.finish()
     }
 
-    /// Returns how many columns of a terminal the line takes.
+    /// Returns the width of the line in terminal columns.
     pub(crate) fn columns(&self) -> usize {
         self.spans.iter().map(|(_, text)| columns(text)).sum()
     }
 
-    /// Returns how many spaces the line begins with.
+    /// Returns the number of leading spaces.
     pub(super) fn indent(&self) -> usize {
         let text = self.to_string();
         text.len() - text.trim_start_matches(' ').len()
     }
 
-    /// Cuts the line to so many columns, with an ellipsis where something is missing.
+    /// Truncates the line to `most` columns, with an ellipsis if anything is cut.
     pub(crate) fn cut(mut self, most: usize) -> StyledLine {
         if self.columns() <= most {
             return self;
@@ -113,7 +113,7 @@ impl StyledLine {
         let mut left = most;
         for (at, (_, text)) in self.spans.iter_mut().enumerate() {
             let wide = columns(text);
-            // What exactly fills the room is followed by something that does not fit.
+            // Even a span that exactly fills the space is followed by more that does not fit.
             if wide >= left {
                 *text = cut(&format!("{text} "), left);
                 self.spans.truncate(at + 1);
@@ -124,7 +124,7 @@ impl StyledLine {
         self
     }
 
-    /// Breaks the line between words, so that each part has at most `width` columns. Parts after the first begin with
+    /// Wraps the line between words into parts of at most `width` columns. Parts after the first are indented by
     /// `indent` spaces.
     pub(crate) fn wrap(
         self,
@@ -142,7 +142,7 @@ impl StyledLine {
                 lines.push(StyledLine::default());
                 used = 0;
             }
-            // Spaces at the beginning of the whole are its own; those at a break are gone.
+            // Leading spaces of the whole line are kept; those at a break are dropped.
             let space = if used > 0 || !is_begun { space } else { indent.min(width / 2) };
             is_begun = true;
             used += space;
@@ -205,7 +205,7 @@ impl StyledLine {
         self
     }
 
-    /// Returns the bytes that a terminal is sent, without a line end.
+    /// Returns the bytes for a terminal, without a line end.
     pub(super) fn encode(&self, color: bool) -> String {
         let mut bytes = String::new();
         for (tone, text) in &self.spans {
@@ -257,7 +257,7 @@ impl From<&Painted> for StyledLine {
     }
 }
 
-/// A line that is being formatted: nothing in it is harmless yet.
+/// A line being formatted, not sanitized yet.
 #[derive(Default)]
 struct RawLine(StyledLine);
 
@@ -279,21 +279,21 @@ impl fmt::Write for RawLine {
     }
 }
 
-/// Returns how many columns of a terminal a harmless text takes. Where terminals differ (emoji of several characters) it
-/// is the larger number: a line that is shorter than assumed does no harm.
+/// Returns the width of a sanitized text in terminal columns. Where terminals differ (multi-character emoji) it returns
+/// the larger number: a line shorter than assumed does no harm.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 fn columns_of(c: char) -> usize {
     match c {
-        // It may make the narrow sign before it a wide one.
+        // It may make the narrow character before it wide.
         '\u{fe0f}' => 1,
         c => c.width().unwrap_or(0),
     }
 }
 
-/// Cuts a harmless text to so many columns, with an ellipsis where something is missing.
+/// Truncates a sanitized text to `most` columns, with an ellipsis if anything is cut.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let (mut used, mut end) = (0, 0);
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Pipeline and build loop as a person sees them: one line per step, what the agents do below it.
+//! The display of the pipeline and the build loop: one line per step, with the agents' events below it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::text::LongWords;
 use super::{Tone, Ui, gates, goal, important, redraw, stop, styled};
 use crate::setup::Setup;
 
-/// Says a word about an event, for those who see one for the first time.
+/// Adds comments to events, for first-time users.
 #[derive(Clone)]
 pub(crate) struct Narrator(Arc<Telling>);
 
@@ -43,28 +43,28 @@ impl fmt::Debug for Narrator {
     }
 }
 
-/// How much is shown, and how.
+/// Display options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// Whether to show all that agents say.
+    /// Whether to show all agent output.
     pub(crate) stream: bool,
-    /// The current directory, from which log paths are shown; without it they are not shown.
+    /// The current directory, relative to which log paths are shown; without it they are not shown.
     pub(crate) cwd: Option<Utf8PathBuf>,
-    /// Ralph's home: events name its files from there.
+    /// Ralph's home: file names in events are relative to it.
     pub(crate) home: Option<Utf8PathBuf>,
-    /// How wide a line may be, where that is limited.
+    /// The maximum line width, if limited.
     pub(crate) width: Option<usize>,
     pub(crate) narrator: Option<Narrator>,
 }
 
 impl Look {
-    /// As it is for whoever stands in the workspace.
+    /// The options for a person in the workspace.
     pub(crate) fn of(setup: &Setup, stream: bool) -> Look {
         let (cwd, home) = (Some(setup.cwd.clone()), Some(setup.home.path.clone()));
         Look { stream, cwd, home, ..Look::default() }
     }
 
-    /// Names a file of home as the person finds it.
+    /// Returns the path of a file of home as the person can open it.
     fn file(&self, file: &str) -> String {
         match (&self.cwd, &self.home) {
             (Some(cwd), Some(home)) => seen_from(cwd, &home.join(file)).to_string(),
@@ -85,7 +85,7 @@ impl WorkflowScreen {
         WorkflowScreen { ui, look, wait: WaitLine::new(ui) }
     }
 
-    /// `[label] message`, with what does not fit into the line below its beginning.
+    /// Prints `[label] message`, wrapped and aligned below the message.
     fn labelled(&self, tone: Tone, label: &str, message: &str) {
         match self.look.width {
             None => self.ui.labelled(tone, label, message),
@@ -132,10 +132,10 @@ impl Subscriber for WorkflowScreen {
                 }
                 self.ui.line(self.ui.paint(Tone::Strong, &heading));
             }
-            // The end of the run, right above, has said it.
+            // The end of the run, shown just before, has said it.
             JournalEvent::Trouble(met) if is_the_end_of(board.runs().next_back(), met) => {}
             event if gates::show(self.ui, event) => {}
-            // Something is left to do, which also those must see who asked for quiet.
+            // The person has to act, so print it even if quiet.
             JournalEvent::Landed(landed) if self.ui.quiet && landed.waits.is_some() => {
                 let why = landed.waits.as_deref().unwrap_or_default();
                 self.ui.important(format!("accepted, waiting to land: {why}"));
@@ -162,7 +162,7 @@ impl Subscriber for WorkflowScreen {
     }
 }
 
-/// Tells whether a trouble is what a run ended with.
+/// Whether a trouble is how a run ended.
 fn is_the_end_of(run: Option<&RunView>, met: &TroubleMet) -> bool {
     let Some(RunState::Finished(finished)) = run.map(RunView::state) else { return false };
     matches!(&finished.outcome, RunOutcome::Trouble { trouble } if trouble.to_string() == met.reason)
@@ -259,7 +259,7 @@ pub(crate) fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static 
     })
 }
 
-/// Puts an entry of the build loop into a line.
+/// Formats an entry of the build loop as a line.
 fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
     use JournalEvent as E;
     let short = |reason: &str| one_line(reason, 300);
@@ -305,7 +305,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let text = format!("{} ({}): it will be split", killed.task, short(&killed.reason));
             (Tone::Attention, "killed", text)
         }
-        // What a verifier decides while it runs; any other verdict has an event of its workflow.
+        // A verifier's decision during its run; any other verdict has an event of its workflow.
         E::Verdict(verdict) if entry.run.is_some() => {
             let reasons: Vec<&str> = verdict.reasons.iter().map(|why| why.text.as_str()).collect();
             if verdict.verdict == VerdictKind::Accepted {
@@ -328,7 +328,7 @@ pub(super) fn proof(level: Option<LandedLevel>) -> String {
     level.unwrap_or(LandedLevel::NOT_PROVEN).to_string()
 }
 
-/// Sums up: what was done, what was not and why, and how to go on.
+/// Summarises what was done, what was not and why, and how to continue.
 pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
     for (spec, end) in &report.ends {
         match end {

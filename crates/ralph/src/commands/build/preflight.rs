@@ -1,4 +1,4 @@
-//! What is settled with the person before the first run: tasks that are there already, a plan that is not committed.
+//! Settled with the person before the first run: existing tasks, and an uncommitted plan.
 
 use std::io::IsTerminal;
 
@@ -21,7 +21,7 @@ pub(super) enum Asked {
     Nobody,
 }
 
-/// Finds out what becomes of unfinished tasks; `None` if the person would rather stop.
+/// Decides the fate of unfinished tasks; `None` if the person chooses to stop.
 pub(super) fn existing(
     plan: &Plan<'_>,
     spec: &str,
@@ -32,7 +32,7 @@ pub(super) fn existing(
         return Ok(Some(Existing::Cancel));
     }
     let can_keep = plan.can_keep_all_for(spec);
-    // Tasks of other specs do not matter while the current one is planned further.
+    // Tasks of other specs do not matter while planning of the current one continues.
     if can_keep && tasks.iter().all(|task| task.spec != spec) {
         return Ok(Some(Existing::Keep));
     }
@@ -79,8 +79,8 @@ pub(super) fn existing(
     })
 }
 
-/// The plan is committed before the first run: agents that add everything must not sweep it up. `false` if the person
-/// would rather not.
+/// Commits the plan before the first run, so that agents that add everything do not sweep it up. `false` if the person
+/// declines.
 pub(super) fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<bool, CliError> {
     if !plan.is_uncommitted().map_err(CliError::failed)? {
         return Ok(true);

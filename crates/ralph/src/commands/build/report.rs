@@ -1,4 +1,4 @@
-//! How the loop and planning ended, as text and as an exit code.
+//! The results of the loop and of planning, as text and exit code.
 
 use ralph_engine::workflow::build::BuildEnd;
 use ralph_engine::workflow::build::planning::PlanningEnd;
@@ -13,7 +13,7 @@ use crate::render::human::plural;
 use crate::render::{Tone, stop};
 use crate::setup::Setup;
 
-/// The person would rather not.
+/// The person declined.
 pub(super) fn declined(setup: &Setup) -> Result<Exit, CliError> {
     setup.ui.line("nothing was changed");
     if setup.json {
@@ -31,7 +31,7 @@ struct JsonEnd<'a> {
     reason: Option<String>,
 }
 
-/// Says how the loop ended.
+/// Reports the result of the loop.
 pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, CliError> {
     let end = match ended {
         Ended::By(end) => end,
@@ -43,7 +43,7 @@ pub(super) fn report(setup: &Setup, ended: &Ended<BuildEnd>) -> Result<Exit, Cli
             Exit::Done,
             "an agent gave the completion promise, and the plan is complete".to_owned(),
         ),
-        // That it is done is not for an agent to say.
+        // An agent's word alone does not make the plan done.
         BuildEnd::Promised { stage } => (
             Exit::Unfinished,
             format!("an agent gave the completion promise, but the plan is in {stage}"),
@@ -102,7 +102,7 @@ fn report_stop(setup: &Setup, stop: &Stop) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Says how planning ended.
+/// Reports the result of planning.
 pub(super) fn report_planning(setup: &Setup, ended: &Ended<PlanningEnd>) -> Result<Exit, CliError> {
     let end = match ended {
         Ended::By(end) => end,

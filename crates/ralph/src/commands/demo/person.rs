@@ -1,4 +1,5 @@
-//! The person of the demo: commits to the branch while an agent is at work, and looks whether the checkout stays still.
+//! The person of the demo: commits to the branch while an agent is working, and checks that the checkout stays
+//! unchanged.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,14 +11,14 @@ use super::stage::DemoStage;
 use crate::error::CliError;
 use crate::render::Tone;
 
-/// What the person's commit is called.
+/// The subject of the person's commit.
 const SUBJECT: &str = "A note on how names are used";
 
 pub(super) struct DemoPerson {
     stage: Arc<DemoStage>,
-    /// Where the checkout stood when the first agent came.
+    /// The state of the checkout when the first agent started.
     start: String,
-    /// It still stood there when the first candidate was found.
+    /// Whether it was unchanged when the first candidate was found.
     was_still: AtomicBool,
     has_committed: AtomicBool,
 }
@@ -32,7 +33,7 @@ impl DemoPerson {
         })
     }
 
-    /// Does what the person does at this moment, and says so.
+    /// Performs the person's action for this event, and returns a comment on it.
     pub(super) fn act(&self, event: &JournalEvent) -> Option<(Tone, String)> {
         match event {
             JournalEvent::CandidateWritten(written) if written.spec.starts_with("0001") => {
@@ -72,7 +73,7 @@ impl DemoPerson {
         self.was_still.load(Ordering::Relaxed)
     }
 
-    /// Tells whether the person's commit is one side of a merge that has a receipt of its own.
+    /// Whether the person's commit is a parent of a merge that has its own receipt.
     pub(super) fn was_merged(&self) -> Result<bool, CliError> {
         let stage = &self.stage;
         let merges = stage.git(&["log", "--merges", "--format=%H %P", "main"])?;
@@ -86,7 +87,7 @@ impl DemoPerson {
     }
 }
 
-/// What of the checkout an agent's work would change.
+/// The state of the checkout that an agent's work would change.
 fn state(stage: &DemoStage) -> Result<String, CliError> {
     let head = stage.git(&["rev-parse", "HEAD"])?;
     Ok(head + &stage.git(&["status", "--porcelain"])?)

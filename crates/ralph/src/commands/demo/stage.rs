@@ -1,6 +1,6 @@
-//! The place of a demo: a repository, and beside it everything that Ralph would otherwise keep in the person's home.
+//! The environment of a demo: a repository, and everything that Ralph would otherwise keep in the person's home.
 //!
-//! Nothing of the person's takes part: no git configuration, no settings, no state. All of it goes when the stage does,
+//! It is isolated from the person: no git configuration, no settings, no state. Everything is removed with the stage,
 //! unless it is kept.
 
 use std::fs::{self, DirBuilder};
@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::render;
 use crate::setup::{Setup, current_directory};
 
-/// The repository as it is before the first agent comes, and the script of the agents beside it.
+/// The initial content of the repository, and the script of the agents next to it.
 const FILES: [(&str, &str); 11] = [
     ("slug/README.md", include_str!("../../demo/repository/README.md")),
     ("slug/AGENTS.md", include_str!("../../demo/repository/AGENTS.md")),
@@ -43,22 +43,22 @@ const FILES: [(&str, &str); 11] = [
     ("rehearsal.txt", include_str!("../../demo/rehearsal.txt")),
 ];
 
-/// The settings that stay the person's own: how Ralph talks to them, and how it holds agents.
+/// The settings taken from the person: how Ralph communicates, and how it confines agents.
 const KEPT_SETTINGS: [&str; 4] = ["RALPH_UI", "RALPH_COLOR", "RALPH_ASCII", "RALPH_BOUNDARY"];
 
-/// As long as git may take for something small.
+/// The timeout of small git commands.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a demo takes place.
 pub(super) struct DemoStage {
     directory: Utf8PathBuf,
     keep: bool,
-    /// Whether the directory itself was there before.
+    /// Whether the directory itself existed before.
     was_there: bool,
 }
 
 impl DemoStage {
-    /// Takes a directory that has nothing in it.
+    /// Claims an empty directory.
     pub(super) fn claim(named: Option<&Utf8Path>, keep: bool) -> Result<DemoStage, CliError> {
         let Some(named) = named else { return DemoStage::claim_temporary(keep) };
         let directory = current_directory()?.join(named);
@@ -93,7 +93,7 @@ impl DemoStage {
         Err(CliError::usage(format!("no free name in `{below}`")))
     }
 
-    /// Names the directory as the kernel does, for what is compared with it later.
+    /// Canonicalises the directory, for later comparisons.
     fn settled(mut self) -> Result<DemoStage, CliError> {
         let named = self.directory.clone();
         let found = named.canonicalize_utf8().map_err(|error| no_place(&named, &error))?;
@@ -109,7 +109,7 @@ impl DemoStage {
         self.directory.join("slug")
     }
 
-    /// Returns the environment of everything that happens here.
+    /// Returns the environment for everything in the demo.
     pub(super) fn environment(&self) -> Environment {
         let is_ours = |name: &str| {
             (name.starts_with("GIT_") || name.starts_with("RALPH_"))
@@ -135,7 +135,7 @@ impl DemoStage {
         ]
     }
 
-    /// Makes the repository and a home for Ralph in it, and commits both.
+    /// Creates the repository with a home for Ralph, and commits both.
     pub(super) fn build(&self, global: &GlobalArgs) -> Result<Setup, CliError> {
         let fail = |path: &Utf8Path, error: &io::Error| {
             CliError::usage(format!("cannot write `{path}`: {error}"))
@@ -173,7 +173,7 @@ impl DemoStage {
         format!("# `. ./env` makes a shell see what the demo saw.\n{}", lines.concat())
     }
 
-    /// Runs git in the repository and returns what it printed.
+    /// Runs git in the repository and returns its output.
     pub(super) fn git(&self, args: &[&str]) -> Result<String, CliError> {
         let own: Vec<String> = std::env::vars_os()
             .filter_map(|(name, _)| name.into_string().ok())

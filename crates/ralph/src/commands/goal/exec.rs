@@ -1,4 +1,4 @@
-//! `ralph exec "<goal>"`: from a sentence to a run, with the person's consent at each step.
+//! `ralph exec "<goal>"`: from a one-sentence goal to a run, with the person's consent at each step.
 
 use ralph_engine::ask::{Consents, Scripted};
 use ralph_engine::workflow::goal::exec::{Exec, ExecOptions, ExecOutcome};

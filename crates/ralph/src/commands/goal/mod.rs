@@ -1,4 +1,4 @@
-//! `ralph plan "<goal>"`: the interview; and what the commands of goal-driven work share.
+//! `ralph plan "<goal>"`: the interview; and the shared parts of the goal-driven commands.
 
 mod exec;
 mod prd;
@@ -36,7 +36,7 @@ use crate::render::workflow::{Look, WorkflowScreen};
 use crate::setup::{OpenProject, Setup, WorkflowRun};
 use ralph_engine::workflow::project::WorkPlace;
 
-/// The commands that go on with an interview.
+/// The commands that resume an interview.
 const PLAN_AGAIN: &str = "ralph plan --resume";
 const EXEC_AGAIN: &str = "ralph exec --resume";
 
@@ -62,7 +62,7 @@ pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> 
     report_interview(&setup, &ended, &state, PLAN_AGAIN)
 }
 
-/// Says how to go on where the person stopped before the interview went on.
+/// Prints how to continue if the person stopped before the interview continued.
 fn stopped_before(setup: &Setup, again: &str) -> Exit {
     setup.ui.important(format!("interrupted; `{again}` goes on with the interview"));
     Exit::Interrupted
@@ -72,7 +72,7 @@ fn failed(error: WorkflowError) -> CliError {
     CliError::failed(error).hint("nothing is lost: the same command with --resume goes on")
 }
 
-/// Finds out who answers: a file, the person at the terminal, or nobody else.
+/// Decides who answers: a file, the person at the terminal, or no one.
 fn person<'t>(
     options: &InterviewOptions,
     consents: Consents,
@@ -103,7 +103,7 @@ fn read_answers(path: &Utf8Path) -> Result<Answers, CliError> {
     Answers::parse(&text).map_err(refused)
 }
 
-/// Decides which interview is held and makes home ready for it; `None` if the person would rather stop.
+/// Selects the interview and prepares home for it; `None` if the person chooses to stop.
 fn prepare(
     setup: &mut Setup,
     options: &InterviewOptions,
@@ -145,7 +145,7 @@ fn prepare(
     Ok(Some(start))
 }
 
-/// Tells whether the interview that is there goes on, or another begins.
+/// Decides whether to resume the existing interview or to begin another.
 fn choose_start(
     options: &InterviewOptions,
     goal: Option<&str>,

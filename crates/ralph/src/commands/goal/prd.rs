@@ -1,4 +1,4 @@
-//! `ralph prd import`: a list of stories of another loop becomes a PRD, if the person agrees.
+//! `ralph prd import`: converts another loop's story list to a PRD, if the person agrees.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! How an interview and mapping ended, as text and as an exit code.
+//! The results of an interview and of mapping, as text and exit code.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::ask::{ConsentStep, MissingReply};
@@ -26,7 +26,7 @@ pub(super) struct JsonOutcome<'a> {
     pub(super) reason: Option<String>,
 }
 
-/// Says how an interview ended; `again` is the command that goes on with it.
+/// Reports the result of an interview; `again` is the command that resumes it.
 pub(super) fn report_interview(
     setup: &Setup,
     ended: &Ended<InterviewEnd>,
@@ -74,7 +74,7 @@ pub(super) fn report_interview(
     }
 }
 
-/// Says what a script has to supply.
+/// Explains what a script has to supply.
 fn missing_reply(missing: &MissingReply) -> CliError {
     match missing {
         MissingReply::Answer { id, question } => {
@@ -118,14 +118,14 @@ pub(super) fn report_stop(
     Ok(exit)
 }
 
-/// Names the commands that go on from here.
+/// Prints the commands that continue from here.
 pub(super) fn say_next(setup: &Setup, commands: &[&str]) {
     for command in commands {
         setup.ui.labelled(Tone::Active, "next", command);
     }
 }
 
-/// Says how mapping ended; `again` is the command that goes on after a stop.
+/// Reports the result of mapping; `again` is the command that resumes it.
 pub(super) fn report_understanding(
     setup: &Setup,
     ended: &Ended<UnderstandEnd>,
@@ -173,8 +173,8 @@ struct JsonStories<'a> {
     reason: String,
 }
 
-/// Says how the implementation of stories ended, and how to get to the branch that has them: in the repository that is the
-/// workspace, or in each of the `siblings` in it that are elsewhere.
+/// Reports the result of implementing stories, and how to get to the branch that contains them: in the workspace's
+/// repository, or in each of the `siblings` that have another branch checked out.
 pub(super) fn report_stories(
     setup: &Setup,
     prd: &Utf8Path,

@@ -1,6 +1,6 @@
-//! Options of `understand` and `run` that other loops have too, from flags and from the environment.
+//! Options of `understand` and `run` that other loops have too, from the command line and the environment.
 //!
-//! The order is: built in, then the environment, then what was typed. A variable that is set to nothing says nothing.
+//! Precedence, lowest first: the default, the environment, the command line. An empty variable counts as unset.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::args::goal::RoundOptions;
 use crate::error::CliError;
 use crate::setup::Setup;
 
-/// How many iterations there are, unless somebody says otherwise.
+/// The default number of iterations.
 const USUAL_ITERATIONS: u32 = 10;
 
-/// Looks a variable up.
+/// Looks up a variable.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
     lookup(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// How many iterations there are at most.
+/// The maximum number of iterations.
 pub(super) fn iterations(typed: Option<u32>, lookup: Lookup<'_>) -> Result<u32, CliError> {
     if let Some(typed) = typed {
         return Ok(typed);
@@ -36,7 +36,7 @@ pub(super) fn iterations(typed: Option<u32>, lookup: Lookup<'_>) -> Result<u32, 
     }
 }
 
-/// What is between two iterations.
+/// The pause between two iterations.
 pub(super) fn pause(options: &RoundOptions, lookup: Lookup<'_>) -> Result<RoundPause, CliError> {
     let wait = wait(options, lookup)?;
     let interactive = is_interactive(options, lookup);
@@ -52,7 +52,7 @@ fn is_interactive(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
     options.interactive || variable(lookup, "INTERACTIVE").is_some_and(|text| is_true(&text))
 }
 
-/// Whether everything that agents say is shown.
+/// Whether all agent output is shown.
 pub(super) fn is_raw(options: &RoundOptions, lookup: Lookup<'_>) -> bool {
     options.ai_raw || variable(lookup, "RALPH_AI_RAW").is_some_and(|text| is_true(&text))
 }
@@ -74,37 +74,36 @@ fn wait(options: &RoundOptions, lookup: Lookup<'_>) -> Result<Duration, CliError
     seconds.ok_or_else(|| wrong(name, &text, "a number of seconds"))
 }
 
-/// The template that the person named.
+/// The template given by the person.
 pub(super) fn prompt(options: &RoundOptions, lookup: Lookup<'_>) -> Option<Utf8PathBuf> {
     options.prompt.clone().or_else(|| variable(lookup, "PROMPT_FILE").map(Utf8PathBuf::from))
 }
 
-/// Finds the template that the person named: from the root, as other loops have it, or from where they stand.
+/// Resolves the person's template: relative to the root, as in other loops, or to the current directory.
 pub(super) fn find_template(setup: &Setup, path: &Utf8Path) -> Utf8PathBuf {
     let places = [setup.workspace.root.join(path), setup.cwd.join(path)];
     places.iter().find(|place| place.is_file()).unwrap_or(&places[0]).clone()
 }
 
-/// The PRD that the person named.
+/// The PRD given by the person.
 pub(super) fn prd(typed: Option<&Utf8Path>, lookup: Lookup<'_>) -> Option<Utf8PathBuf> {
     let named = || variable(lookup, "PRD_FILE").map(Utf8PathBuf::from);
     typed.map(Utf8Path::to_owned).or_else(named)
 }
 
-/// The branch that the person named; the empty one is the one that is checked out. A variable that is set to nothing says
-/// so too.
+/// The branch given by the person; an empty name is the checked-out branch, also in a variable.
 pub(super) fn branch(typed: Option<&str>, lookup: Lookup<'_>) -> Option<String> {
     typed.map(str::to_owned).or_else(|| lookup("RALPH_BRANCH")).map(|name| name.trim().to_owned())
 }
 
-/// The paths that work may change; none: any.
+/// The paths that work may change; empty allows any.
 pub(super) fn allowed_paths(typed: Option<&str>, lookup: Lookup<'_>) -> Vec<String> {
     let text = typed.map(str::to_owned).or_else(|| lookup("ALLOWED_PATHS")).unwrap_or_default();
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries.map(|entry| entry.strip_prefix("./").unwrap_or(entry).to_owned()).collect()
 }
 
-/// The root that a path tells: what lies in `<x>/scripts/ralph/` is of the workspace `<x>`.
+/// Derives the root from a path: files in `<x>/scripts/ralph/` belong to the workspace `<x>`.
 pub(super) fn root_of(path: Option<&Utf8Path>, cwd: &Utf8Path) -> Option<Utf8PathBuf> {
     let path = cwd.join(path?);
     let home = path.parent()?.canonicalize_utf8().ok()?;
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!(prompt(&typed(&["-p", "q.md"]), &env).unwrap(), "q.md");
     }
 
-    /// C9: a branch that is not named, named as nothing, and named; typed words win.
+    /// C9: a branch that is unset, empty, and set; the command line wins.
     #[test]
     fn the_branch_the_prd_and_the_allowed_paths_are_read_as_other_loops_do() {
         let unset = |_: &str| None;

@@ -1,4 +1,4 @@
-//! `ralph run`: the stories of the PRD are implemented, one per run.
+//! `ralph run`: implements the stories of the PRD, one per run.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::ask::{Answers, AskPerson, Consents, Scripted};
@@ -31,26 +31,26 @@ use crate::setup::{OpenProject, Setup, WorkflowRun, current_directory};
 
 const ROLES: [Role; 2] = [Role::Implementer, Role::Verifier];
 
-/// What is to be implemented, and how.
+/// What to implement, and how.
 pub(super) struct StoriesJob<'a> {
-    /// How many iterations there are at most, and how that is told.
+    /// The maximum number of iterations, and its description.
     pub(super) cap: JobCap,
     pub(super) pause: RoundPause,
-    /// The PRD, named from home.
+    /// The PRD, relative to home.
     pub(super) prd: Utf8PathBuf,
     pub(super) template: Option<Utf8PathBuf>,
-    /// The branch that the person named instead of the PRD's; empty: the one that is checked out.
+    /// The branch given instead of the PRD's; empty for the checked-out one.
     pub(super) branch: Option<String>,
     pub(super) allowed: Vec<String>,
     pub(super) retry: bool,
     pub(super) options: &'a RunOptions,
 }
 
-/// How many iterations somebody allows.
+/// The allowed number of iterations.
 #[derive(Clone, Copy)]
 pub(super) enum JobCap {
     Exactly(u32),
-    /// As many as stories fail when the run starts.
+    /// As many as there are failing stories at the start.
     Computed(IterationCap),
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &RunArgs) -> Result<Exit, CliError>
     implement(&setup, &job, &mut person)
 }
 
-/// Names the PRD from home.
+/// Returns the path of the PRD relative to home.
 fn prd_in_home(setup: &Setup, named: Option<&Utf8Path>) -> Result<Utf8PathBuf, CliError> {
     let Some(named) = named else { return Ok(PRD_FILE.into()) };
     let places = [setup.workspace.root.join(named), setup.cwd.join(named)];
@@ -103,7 +103,7 @@ fn prd_in_home(setup: &Setup, named: Option<&Utf8Path>) -> Result<Utf8PathBuf, C
     })
 }
 
-/// Reads the PRD, or says what is wrong with it.
+/// Reads the PRD, or explains its errors.
 fn read_prd(path: &Utf8Path) -> Result<Prd, CliError> {
     let none = || {
         CliError::usage(format!("`{path}` has no stories"))
@@ -120,7 +120,7 @@ fn read_prd(path: &Utf8Path) -> Result<Prd, CliError> {
     Ok(prd)
 }
 
-/// Implements stories until all pass, or something ends it.
+/// Implements stories until all pass, or until the workflow stops.
 pub(super) fn implement(
     setup: &Setup,
     job: &StoriesJob<'_>,

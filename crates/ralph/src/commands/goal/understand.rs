@@ -1,4 +1,4 @@
-//! `ralph understand`: the code is mapped, one topic per run.
+//! `ralph understand`: maps the code, one topic per run.
 
 use ralph_engine::ask::{Answers, Consents, Scripted};
 use ralph_engine::workflow::goal::store::GoalStore;

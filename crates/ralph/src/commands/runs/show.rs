@@ -1,4 +1,4 @@
-//! `ralph runs show`: everything that is known of a run, or of all runs of an item.
+//! `ralph runs show`: all details of a run, or of all runs of an item.
 
 use ralph_engine::git::patch::PatchForm;
 use ralph_model::board::RunView;
@@ -45,7 +45,7 @@ fn field(ui: Ui, name: &str, value: &str) -> StyledLine {
     styled!("{}  {value}", ui.paint(Tone::Strong, &format!("{name:>8}")))
 }
 
-/// One run, a line for each thing that is known of it.
+/// One run, with one line per detail.
 fn details(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine> {
     let ui = setup.ui;
     let mut lines = vec![field(ui, "run", run.id.as_str())];
@@ -94,7 +94,7 @@ fn details(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine>
     lines
 }
 
-/// What the work of a run changes, if it is not on the branch.
+/// The changes of a run's work, if it is not on the branch.
 fn kept(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine> {
     let Ok(Some(work)) = work::find(setup, chosen) else { return Vec::new() };
     if work.is_on_branch {

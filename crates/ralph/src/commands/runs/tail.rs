@@ -1,6 +1,6 @@
-//! `ralph runs tail`: what the agent of a run did, event by event.
+//! `ralph runs tail`: the events of a run's agent.
 //!
-//! It holds nothing and changes nothing, so that Ctrl-C may simply end it, as it ends `tail -f`.
+//! It holds no locks and changes nothing, so Ctrl-C may simply kill it, like `tail -f`.
 
 use ralph_engine::follow::{Followed, Follower, start_of_last, wait};
 use ralph_engine::run::{events_of, parse_event_line};

@@ -1,4 +1,4 @@
-//! A run as people and programs see it.
+//! A run as shown to people and programs.
 
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub(crate) struct JsonRun<'b> {
     agent: Option<&'b str>,
     model: Option<&'b str>,
     attempt: Option<u32>,
-    /// The number of the clone that it worked in; `null` in the checkout.
+    /// The number of the clone it worked in; `null` in the checkout.
     slot: Option<u32>,
     /// `running`, `finished` or `abandoned`.
     state: &'static str,
@@ -37,14 +37,14 @@ pub(crate) struct JsonRun<'b> {
     changed: Option<ChangeSize>,
     /// The last line of its final message.
     final_line: Option<&'b str>,
-    /// The commit that was claimed or judged; `null` where none was.
+    /// The claimed or judged commit; `null` if there is none.
     commit: Option<&'b str>,
-    /// What was decided on its item before the next run of that began.
+    /// The decision on its item before the item's next run began.
     verdict: Option<&'b VerdictReached>,
-    /// The commit on the branch that its work landed with.
+    /// The commit with which its work landed on the branch.
     landed: Option<&'b str>,
     dir: Option<&'b str>,
-    /// `null` where it is not there any more.
+    /// `null` if it no longer exists.
     log: Option<Utf8PathBuf>,
     events: Option<Utf8PathBuf>,
 }
@@ -94,19 +94,19 @@ pub(super) fn commit_of(run: &RunView) -> Option<&str> {
     judged.or(run.candidate.as_deref())
 }
 
-/// Where a run's output is, if it is still there.
+/// Returns the path of a run's output, if it still exists.
 pub(crate) fn log_file(setup: &Setup, run: &RunView) -> Option<Utf8PathBuf> {
     let (_, started) = run.started.as_ref()?;
     Some(log_of(started, Some(&setup.home.path))).filter(|log| log.exists())
 }
 
-/// Where the events of a run are, if they are still there.
+/// Returns the path of a run's events, if they still exist.
 pub(super) fn events_file(run: &RunView) -> Option<Utf8PathBuf> {
     let (_, started) = run.started.as_ref()?;
     Some(events_of(started)).filter(|events| events.exists())
 }
 
-/// How far a run has come.
+/// Returns the state of a run.
 pub(crate) fn state_of(run: &RunView) -> (Tone, String) {
     match run.state() {
         RunState::Running => (Tone::Active, "running".to_owned()),
@@ -135,9 +135,9 @@ pub(crate) fn outcome_of(finished: &RunFinished) -> (Tone, String) {
     }
 }
 
-/// What was decided after a run, in a word or two.
+/// Returns a short description of the decision after a run.
 ///
-/// What has landed may wait for the person's branch to follow.
+/// Landed work may still wait for the person's branch to follow.
 pub(super) fn decision(waiting: &[LandedBranch], run: &RunView) -> Option<(Tone, String)> {
     if let Some(landed) = &run.landed {
         if waiting.iter().any(|branch| branch.commits.contains(landed)) {

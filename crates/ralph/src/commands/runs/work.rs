@@ -12,12 +12,12 @@ use crate::exit::Exit;
 use crate::render::{raw_data, styled};
 use crate::setup::Setup;
 
-/// Finds the work of what was chosen: the commit that was claimed or judged last, else what is in the item's clone.
+/// Finds the work of the selection: the commit claimed or judged last, otherwise the content of the item's clone.
 pub(super) fn find(setup: &Setup, chosen: &Chosen<'_>) -> Result<Option<KeptWork>, CliError> {
     setup.require_repository()?;
     let state = setup.open_bare_state()?;
     let commit = chosen.runs.iter().rev().find_map(|run| commit_of(run));
-    // Only the last runs of an item can have worked in the clone that it has now.
+    // Only the last runs of an item can have worked in its current clone.
     let item = chosen.item;
     let query = KeptQuery { item, commit };
     find_kept(&setup.git(), &state, &setup.config, &setup.workspace.root, query)

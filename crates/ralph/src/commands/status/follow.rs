@@ -1,7 +1,7 @@
-//! `ralph status --follow`: the journal as it grows, and between its lines what the running agents do.
+//! `ralph status --follow`: the journal as it grows, interleaved with the events of running agents.
 //!
-//! It holds nothing and changes nothing, so that Ctrl-C may simply end it, as it ends `tail -f`. A reader of its output
-//! that goes away ends it as well.
+//! It holds no locks and changes nothing, so Ctrl-C may simply kill it, like `tail -f`. It also ends when the reader of
+//! its output goes away.
 
 use jiff::tz::TimeZone;
 use ralph_engine::follow::{Followed, Follower, start_of_last, wait};
@@ -23,13 +23,13 @@ use crate::render::workflow::{Look, line};
 use crate::render::{Tone, styled};
 use crate::setup::Setup;
 
-/// A run that is under way, and its events.
+/// A running run, and its events.
 struct Live {
     run: RunId,
     events: Follower,
 }
 
-/// A line of the journal as it is shown, and what it tells of a run.
+/// A line of the journal for display, and its effect on a run.
 struct JournalNews {
     /// `None` for what people need not see.
     line: Option<StyledLine>,
@@ -39,7 +39,7 @@ struct JournalNews {
 pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
     let Some((state, is_new)) = state_when_there(setup)? else { return Ok(Exit::Done) };
     let path = state.journal();
-    // What was written while this waited is no past.
+    // Entries written while this was waiting are not history.
     let (last, last_events) = if is_new { (usize::MAX, usize::MAX) } else { (last, 0) };
     let mut journal = Follower::new(&path, start_of_last(&path, last).map_err(CliError::failed)?);
     let past = read_journal(setup, &mut journal)?;
@@ -51,7 +51,8 @@ pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
         if wait(all, stdout_reader()).map_err(CliError::failed)? {
             return Ok(Exit::Done);
         }
-        // The journal is read before the events and printed after them: when it has the end of a run, the events are whole.
+        // The journal is read before the events and printed after them: once it records the end of a run, the events
+        // are complete.
         let news = read_journal(setup, &mut journal)?;
         for live in &mut live {
             live.print_events(setup)?;
@@ -75,7 +76,7 @@ pub(super) fn run(setup: &Setup, last: usize) -> Result<Exit, CliError> {
     }
 }
 
-/// Waits until the first command has made private state, and tells whether that took until now; nothing if the reader
+/// Waits until the first command has created private state, and returns whether it had to wait; `None` if the reader
 /// goes away before.
 fn state_when_there(setup: &Setup) -> Result<Option<(State, bool)>, CliError> {
     let base = setup.state_base()?;
@@ -91,7 +92,7 @@ fn state_when_there(setup: &Setup) -> Result<Option<(State, bool)>, CliError> {
     }
 }
 
-/// The runs that are under way, with the last `count` of their events still to be shown.
+/// Returns the current runs, with the last `count` of their events still to show.
 fn running(setup: &Setup, count: usize) -> Result<Vec<Live>, CliError> {
     let board = setup.board()?;
     let mut live = Vec::new();
@@ -109,7 +110,7 @@ impl Live {
         Live { run, events: Follower::new(&events_of(started), cursor) }
     }
 
-    /// Prints what is new in the events of the run.
+    /// Prints new events of the run.
     fn print_events(&mut self, setup: &Setup) -> Result<(), CliError> {
         let mut lines: Vec<StyledLine> = Vec::new();
         let taken = self.events.take(|followed| {

@@ -1,7 +1,7 @@
-//! The pipeline's part of the status: how many specs stand where, those under way, and which is next.
+//! The pipeline's part of the status: the number of specs per state, the active ones, and the next.
 //!
-//! A home without specs has no such part, and one whose files cannot be read says so: the status is what people look at
-//! when something is wrong.
+//! A home without specs has no such part, and one with unreadable files reports that: people look at the status when
+//! something is wrong.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// The states in the order in which a spec goes through them.
+/// The states in the order in which a spec passes through them.
 const STATES: [&str; 11] = [
     "done",
     "built",
@@ -35,20 +35,20 @@ const STATES: [&str; 11] = [
     "broken",
 ];
 
-/// Where the specs of a home stand.
+/// The states of a home's specs.
 #[derive(Serialize)]
 pub(super) struct PipelineStatus {
     total: usize,
     counts: BTreeMap<&'static str, usize>,
-    /// The first that is not done.
+    /// The first one that is not done.
     next: Option<String>,
-    /// Those that are under way or wait for a person.
+    /// Those in progress or waiting for a person.
     under_way: Vec<SpecRow>,
     problems: Vec<String>,
 }
 
 impl PipelineStatus {
-    /// Looks at the specs; returns nothing where there are none.
+    /// Returns the status of the specs; `None` if there are none.
     pub(super) fn of(setup: &Setup, board: &Board) -> Option<PipelineStatus> {
         let directory = setup.home.path.join(SPECS);
         if !directory.is_dir() {

@@ -1,4 +1,4 @@
-//! The plan's part of the status: its stage, how much is left, and what is next.
+//! The plan's part of the status: its stage, the remaining work, and the next task.
 
 use ralph_model::plan::{Next, Plan, Stage};
 use serde::Serialize;
@@ -8,21 +8,21 @@ use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// Where the plan of a home stands.
+/// The state of a home's plan.
 #[derive(Serialize)]
 pub(super) struct PlanSummary {
     spec: Option<String>,
-    /// Absent where a line that cannot be read may be unfinished work.
+    /// Absent if an unparsable line may be unfinished work.
     stage: Option<Stage>,
     pending: usize,
     done: usize,
     issues: usize,
-    /// The task that is next, and its name.
+    /// The id and name of the next task.
     next: Option<(String, String)>,
     problems: Vec<String>,
 }
 
-/// Reads the plan as it is with what is in flight; nothing where there is none.
+/// Reads the plan including changes in flight; `None` if there is none.
 pub(in crate::commands) fn seen_plan(setup: &Setup) -> Option<Vec<u8>> {
     let overlay = setup.overlay().unwrap_or_default();
     match overlay.file("plan.jsonl") {
@@ -32,7 +32,7 @@ pub(in crate::commands) fn seen_plan(setup: &Setup) -> Option<Vec<u8>> {
 }
 
 impl PlanSummary {
-    /// Looks at the plan; returns nothing where there is none.
+    /// Returns the status of the plan; `None` if there is none.
     pub(super) fn of(setup: &Setup) -> Option<PlanSummary> {
         let bytes = seen_plan(setup)?;
         let plan = Plan::parse(&bytes);

@@ -1,4 +1,4 @@
-//! The PRD's part of the status: its branch, how many stories pass there, and which is next.
+//! The PRD's part of the status: its branch, the number of passing stories, and the next one.
 
 use ralph_engine::workflow::overview::{FailingStory, StoriesOverview};
 use ralph_model::prd::PRD_FILE;
@@ -8,7 +8,7 @@ use crate::render::text::StyledLine;
 use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
-/// Looks at the PRD; returns nothing where there is none with stories.
+/// Returns the status of the PRD; `None` without one with stories.
 pub(super) fn overview(setup: &Setup) -> Option<StoriesOverview> {
     let path = setup.home.path.join(PRD_FILE);
     StoriesOverview::of(&setup.git(), &path, setup.config.git.commit_home)
