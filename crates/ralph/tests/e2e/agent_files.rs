@@ -1,4 +1,4 @@
-//! What agents leave in their own directories: data stays, everything that could run later is put back.
+//! Agents' own directories: data is kept, everything that could be executed later is reverted.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::harness::{Place, Report};
 
-/// A program in the place of a CLI that runs `script` in its state directory.
+/// Creates a fake CLI that runs `script` in its state directory.
 fn agent(name: &str, state: &str, script: &str, last: &str) -> (Place, PathBuf) {
     let place = Place::new();
     let directory = place.env.home().join(state);
@@ -68,7 +68,7 @@ fn whatever_a_run_plants_beside_data_is_put_back_and_named() {
     for name in ["plugins/evil/hook.sh", "local/claude", "skills/x/SKILL.md", ".env"] {
         assert!(!directory.join(name).exists(), "{name}");
     }
-    // Data stays; what the program writes by itself goes without a word.
+    // Data is kept; files the program writes by itself are not reported.
     assert!(
         directory.join("projects/w/s.jsonl").exists() && directory.join("history.jsonl").exists()
     );

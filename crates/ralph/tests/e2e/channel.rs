@@ -1,4 +1,4 @@
-//! What an agent asks of the harness inside a run, what it leaves in its outbox, and what a person is asked.
+//! An agent's requests inside a run, its outbox, and questions to a person.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn logged(place: &Place, name: &str) -> Vec<Value> {
     entries.filter(|entry| entry["event"] == name).map(|mut entry| entry["data"].take()).collect()
 }
 
-/// Runs a shell command as an agent under the kernel's boundary; what it prints is its final message.
+/// Runs a shell command as an agent under the kernel boundary; its output is its final message.
 fn shell(place: &Place, role: &str, command: &str) -> Report {
     place.agent_run(&["--boundary", "kernel", "--role", role, "--agent-cmd", command])
 }
@@ -241,7 +241,7 @@ fn what_a_run_leaves_in_its_outbox_is_kept_beside_its_log() {
     assert_eq!(said(&again), "channel");
 }
 
-/// Asks as a workflow would, in the journal of the place.
+/// Asks a question as a workflow would, in the journal of the place.
 fn ask(place: &Place, item: &str, question: &str) {
     let state = place.path("state/ralph");
     let journal = fs::read_dir(&state)

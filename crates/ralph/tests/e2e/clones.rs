@@ -1,4 +1,4 @@
-//! Agents in clones of their own: the person's repository stays still until judged work lands on their branch.
+//! Agents in their own clones: the person's repository is unchanged until judged work lands on their branch.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use rustix::process::Signal;
 use crate::harness::{PATIENCE, Place, wait_until};
 use crate::pipeline::{GREETS, Stage, on, willing};
 
-/// A stage whose agents work in clones, as they do unless a test says otherwise.
+/// A stage whose agents work in clones, the default.
 pub(crate) fn isolated(script: &str, settings: &str, specs: &[&str]) -> Stage {
     Stage::with(script, settings, specs)
 }
 
 pub(crate) const ONE: &[&str] = &["0001-greeting.md"];
 
-/// The commits of the branch, newest first, with how many parents each has.
+/// The commits of the branch, newest first, with the number of parents.
 fn history(stage: &Stage) -> Vec<(usize, String)> {
     let log = stage.git(&["log", "--first-parent", "--format=%P|%s"]);
     let of = |line: &str| {
@@ -28,7 +28,7 @@ fn subjects(stage: &Stage) -> Vec<String> {
     history(stage).into_iter().map(|(_, subject)| subject).collect()
 }
 
-/// Nothing of Ralph's is left among the refs but notes.
+/// Asserts that no ref of Ralph's except notes is left.
 #[track_caller]
 fn assert_no_refs_left(stage: &Stage) {
     assert_eq!(stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"]), "");
@@ -50,10 +50,10 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     let landed = stage.told("landed");
     assert_eq!(landed.len(), 1);
     assert_eq!(landed[0]["branch"], "main");
-    // Of the clone's branches the person has none.
+    // The person has none of the clone's branches.
     stage.ralph(&["specs", "show", "1"]).exits(0).prints("the commit is on: refs/heads/main\n");
     stage.ralph(&["verify", "HEAD~1"]).exits(0);
-    // What landed it changes nothing but Ralph's own files.
+    // The landing commit changes only Ralph's own files.
     let candidate = &stage.git(&["rev-parse", "HEAD~1"])[..12];
     stage.ralph(&["verify", "HEAD"]).exits(0).says(candidate);
     stage.git(&["commit", "-q", "-m", "mine", "README.md"]);
@@ -75,7 +75,7 @@ fn until_it_lands_nothing_in_the_persons_repository_moves() {
     assert_eq!(subjects(&stage)[..2], ["ralph: 0001-greeting is done", "work"]);
 }
 
-/// Waits until an agent has made a file in the first slot.
+/// Waits until an agent has created a file in the first slot.
 pub(crate) fn wait_for_slot(place: &Place, name: &str) {
     let base = place.path("state/ralph");
     wait_until(PATIENCE, name, || {
@@ -84,7 +84,7 @@ pub(crate) fn wait_for_slot(place: &Place, name: &str) {
     });
 }
 
-/// All that a person has: files, index, refs, reflogs and settings, but for what Ralph keeps in home and ignores.
+/// Everything of the person's: files, index, refs, reflogs and settings, except Ralph's ignored files in home.
 pub(crate) fn print_of(stage: &Stage) -> String {
     let git = |args: &[&str]| stage.git(args);
     let index = fs::read(stage.file(".git/index")).unwrap();
@@ -127,7 +127,7 @@ fn an_agent_reaches_neither_checkout_nor_git_directory_nor_home() {
     assert_eq!(stage.read("ralph.toml"), toml);
     assert_eq!(stage.read("ralph/specs/0001-greeting.md"), spec);
     assert_eq!(stage.read("greeting.txt"), "hello\n");
-    // What it swept up of home and settings did not land with its commit.
+    // Files of home and settings that it swept up did not land with its commit.
     let done = stage.read("ralph/specs/done/0001-greeting.md");
     assert!(done.contains("Candidate commit:"), "{done}");
     assert_eq!(stage.git(&["status", "--porcelain"]), "");
@@ -151,7 +151,7 @@ fn rejected_work_never_reaches_the_branch_and_the_next_attempt_finds_it() {
     assert_eq!(stage.read("greeting.txt"), "hello\n");
 }
 
-/// An implementer that waits until the test has done something as the person.
+/// An implementer that waits until the test has acted as the person.
 pub(crate) fn waits(stage: &Stage, file: &str, text: &str) -> String {
     let go = stage.place.path("go");
     format!(
@@ -162,7 +162,7 @@ pub(crate) fn waits(stage: &Stage, file: &str, text: &str) -> String {
     )
 }
 
-/// Plays one spec, with something that a person does while the implementer is at work.
+/// Plays one spec, with an action of the person while the implementer is working.
 fn meanwhile(settings: &str, also: &[String], person: impl FnOnce(&Stage)) -> Stage {
     let stage = Stage::with("", settings, ONE);
     let mut blocks = vec![on("implementer", 1, &waits(&stage, "greeting.txt", "hello"))];
@@ -209,7 +209,7 @@ fn where_only_home_has_moved_nothing_is_measured_again() {
     });
     let landed = stage.told("landed").remove(0);
     let gated = stage.told("gate_finished");
-    // The next spec begins there, and has its gates run there as at its base.
+    // The next spec begins there, and its base gates run there.
     let is_again = |gate: &serde_json::Value| {
         gate["commit"] == landed["commit"] && gate["item"] == "0001-greeting"
     };
@@ -231,7 +231,7 @@ fn a_conflict_goes_back_to_the_agent_at_no_cost_and_lands_once_it_is_resolved() 
     assert!(stage.git(&["log", "--format=%s"]).contains("the person's"));
 }
 
-/// Where the merge was clean and a gate refuses it, the next run finds the merge and goes on from there.
+/// If the merge is clean but a gate refuses it, the next run starts at the merge and continues from there.
 #[test]
 fn a_merge_that_a_gate_refuses_is_what_the_next_run_stands_at() {
     let gate = "[[gate]]\nname = \"fits\"\nrun = [\"sh\", \"-c\", \"! test -e mine.txt || ! grep -qs hello greeting.txt\"]\n";
@@ -337,7 +337,7 @@ fn items(stage: &Stage) -> String {
     stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/item/"])
 }
 
-/// A pipeline whose implementer is at work in its first run, with its plan in flight.
+/// A pipeline whose implementer is in its first run, with its plan in flight.
 fn planned() -> Stage {
     let stage = Stage::with("", "", ONE);
     let waits = waits(&stage, "greeting.txt", "hello");
@@ -388,7 +388,7 @@ fn after_a_kill_the_next_start_commits_what_was_in_flight_also_without_private_s
         if is_lost {
             ended.says("what was in flight of 0001-greeting is taken up");
         }
-        // The ignore file that Ralph itself adds to such a home is no damage.
+        // The ignore file that Ralph itself adds to such a home is not damage.
         assert!(!ended.finished.stderr.contains("cannot be read"), "{}", ended.finished);
         let own: Vec<String> =
             subjects(&stage).into_iter().filter(|one| one.starts_with("ralph:")).collect();
@@ -484,7 +484,7 @@ fn a_branch_that_was_rewritten_while_landed_work_waits_is_a_question() {
     for args in [&["pipeline"][..], &["land"]] {
         stage.ralph(args).exits(3).says("was rewritten").says("refs/ralph/landed/main");
     }
-    // The person gives the landed work up.
+    // The person discards the landed work.
     stage.git(&["update-ref", "-d", "refs/ralph/landed/main"]);
     stage.pipeline(&[]).exits(0);
 }
@@ -497,7 +497,7 @@ fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() 
     let running = stage.place.start(&["pipeline"]);
     stage.wait_in_slot("begun");
     assert_eq!(items(&stage), "refs/ralph/item/0001-greeting/1");
-    // The other has an item of the same name; its own runs are counted apart.
+    // The other has an item of the same name; its runs are counted separately.
     let linked = stage.place.path("linked");
     let root = linked.to_str().unwrap();
     let row = |args: &[&str]| stage.ralph(args).json()[0]["state"].clone();
@@ -514,7 +514,7 @@ fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() 
     assert_no_refs_left(&stage);
 }
 
-/// Where a workflow can be stopped or killed, each a line; and how many of them come before its last agent runs.
+/// The points at which a workflow can be stopped or killed, and how many of them precede its last agent's run.
 pub(crate) fn points_of(place: &Place, args: &[&str]) -> (usize, usize) {
     place.start_with(args, &[("RALPH_CRASH_LOG", "../points")]).finish();
     let points = fs::read_to_string(place.path("points")).unwrap();
@@ -522,14 +522,14 @@ pub(crate) fn points_of(place: &Place, args: &[&str]) -> (usize, usize) {
     (lines.iter().rposition(|line| line.contains(" start ralph")).unwrap(), lines.len())
 }
 
-/// The process stands still.
+/// Whether the process is stopped.
 pub(crate) fn is_stopped(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
-/// A lander that stands still anywhere between the verifier's word and the end: what a person says meanwhile wins, or comes
-/// after the landing.
+/// A landing process stopped anywhere between the verifier's verdict and the end: the person's decision meanwhile wins,
+/// or comes after the landing.
 #[test]
 fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     let (verified, total) = points_of(&Stage::with(&willing(&[]), "", ONE).place, &["pipeline"]);
@@ -548,7 +548,7 @@ fn a_lander_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
         cancelled += u32::from(is_cancelled);
         let mut reached = vec!["log", "--format=%s", "--grep=^work 1$", "HEAD"];
         if marked.finished.stderr.contains("is locked") {
-            // The index was held: the word is not committed, and what landed waits for the checkout.
+            // The index was locked: the decision is not committed, and landed work waits for the checkout.
             reached.push("--glob=refs/ralph/landed/*");
         }
         let landed = stage.git(&reached);

@@ -1,4 +1,4 @@
-//! The commands around the runs, as a person meets them: on a bare machine, on one with agents, in odd places.
+//! The auxiliary commands from a person's view: on a bare machine, on one with agents, in unusual directories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::harness::{PATIENCE, Place, RALPH};
 use crate::support::process::{Finished, run};
 use crate::support::text;
 
-/// A `PATH` with git and a shell and nothing else: no agent is installed there.
+/// A `PATH` with only git and a shell: no agent is installed there.
 fn bare_path(place: &Place) -> String {
     let bin = place.path("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -23,7 +23,7 @@ fn bare_path(place: &Place) -> String {
     text(&bin)
 }
 
-/// Puts a program on the bare path that tells a version as an agent does.
+/// Adds a program to the bare path that prints a version like an agent.
 fn install(place: &Place, name: &str, says: &str) {
     let path = Path::new(&bare_path(place)).join(name);
     fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();

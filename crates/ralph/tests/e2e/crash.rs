@@ -1,14 +1,14 @@
-//! Crash sweeps: a story is played undisturbed, then killed at one fault point after the other and started again.
+//! Crash sweeps: a story is played undisturbed, then killed at one fault point after another and restarted.
 //!
-//! The undisturbed run logs its fault points (`ralph_proc::fault`), so a sweep knows how many there are and of which
-//! kind. A normal test run visits every start of an agent, a gate or a setup, and one in [`STEP`] of all points; which
-//! ones is decided by a seed, the number of the day unless `RALPH_CRASH_SEED` says otherwise. `RALPH_CRASH_SWEEP=all`
-//! visits every point (`cargo xtask crash`), `RALPH_CRASH_AT=N` only that one. A failure names all it takes to repeat it.
-//! The starts of git are in the sample, not beside it: they are a third of all points, most of them in commits.
+//! The undisturbed run logs its fault points (`ralph_proc::fault`), so a sweep knows their number and kinds. A normal
+//! test run visits every start of an agent, a gate or a setup, and one in [`STEP`] of all points; the selection depends
+//! on a seed, by default the number of the day, overridden by `RALPH_CRASH_SEED`. `RALPH_CRASH_SWEEP=all` visits every
+//! point (`cargo xtask crash`), `RALPH_CRASH_AT=N` only that one. A failure prints everything needed to repeat it.
+//! Starts of git are part of the sample, not always visited: they are a third of all points, most of them in commits.
 //!
-//! A story has one place, which is restored to its beginning before each point: copying a directory costs less than
-//! creating a repository, and absolute paths in private state stay valid. The place is in memory where possible, because
-//! SIGKILL does not lose what is in the page cache: waiting for a disk would show nothing more.
+//! A story has one directory, which is restored to its initial state before each point: copying a directory is cheaper
+//! than creating a repository, and absolute paths in private state stay valid. The directory is in memory if possible,
+//! because SIGKILL does not lose the page cache: waiting for a disk would not test more.
 
 use std::fmt;
 use std::fs;
@@ -24,26 +24,27 @@ use crate::harness::{PATIENCE, Place, RALPH};
 use crate::support::process::{Finished, kill_marked, run};
 use crate::support::{TestEnv, text};
 
-/// Of how many points a normal test run visits one. The simulation strikes after every effect of the same machines.
+/// A normal test run visits one in this many points. The simulation crashes after every effect of the same state
+/// machines.
 const STEP: u64 = 16;
 
-/// More bytes than the places of all sweeps that are under way at a time have.
+/// More bytes than all concurrent sweeps need.
 const ROOM: u64 = 48 << 20;
 
-/// An instant at which Ralph is killed.
+/// A point at which Ralph is killed.
 pub(crate) struct Point {
     number: usize,
     what: String,
 }
 
 impl Point {
-    /// Whether this program has just been started.
+    /// Whether this program was just started.
     pub(crate) fn is_start_of(&self, program: &str) -> bool {
         let started = self.what.strip_prefix("start ").and_then(|words| words.split(' ').next());
         started == Some(program)
     }
 
-    /// Whether a supervised command (agent, gate, setup) has just been started.
+    /// Whether a supervised command (agent, gate, setup) was just started.
     pub(crate) fn is_start_of_run(&self) -> bool {
         self.what.starts_with("start ") && !self.is_start_of("git")
     }
@@ -86,7 +87,7 @@ impl Choice {
     }
 }
 
-/// What the sample depends on.
+/// The seed of the sample.
 pub(crate) fn seed() -> u64 {
     let set = std::env::var("RALPH_CRASH_SEED").ok();
     set.map_or_else(
@@ -95,14 +96,14 @@ pub(crate) fn seed() -> u64 {
     )
 }
 
-/// One share of a story's fault points: `of` tests share them, so that they are played side by side.
+/// One share of a story's fault points: `of` tests share them, so that they run in parallel.
 #[derive(Clone, Copy)]
 pub(crate) struct Share {
     pub(crate) number: usize,
     pub(crate) of: usize,
 }
 
-/// Moves a place in which Ralph has not run yet to a file system in memory, if there is one with room.
+/// Moves a place in which Ralph has not run yet to an in-memory file system, if there is one with enough space.
 pub(crate) fn in_memory(place: Place) -> Place {
     let memory = Path::new("/dev/shm");
     let room = statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
@@ -116,7 +117,7 @@ pub(crate) fn in_memory(place: Place) -> Place {
     moved
 }
 
-/// A story that is played again and again in one place.
+/// A story that is played repeatedly in one place.
 pub(crate) struct Sweep<'a> {
     place: &'a Place,
     args: &'a [&'a str],
@@ -124,7 +125,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Keeps the place as it is now, the beginning of the story that `ralph` with these arguments plays.
+    /// Saves the current state of the place as the beginning of the story that `ralph` with these arguments plays.
     pub(crate) fn new(place: &'a Place, args: &'a [&'a str]) -> Sweep<'a> {
         let beside = root(place).parent().unwrap().to_owned();
         let beginning = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(beside).unwrap();
@@ -132,7 +133,7 @@ impl<'a> Sweep<'a> {
         Sweep { place, args, beginning }
     }
 
-    /// Plays the story undisturbed, and returns how it ended with the points that are to be visited.
+    /// Plays the story undisturbed, and returns the result with the points to visit.
     pub(crate) fn undisturbed(&self, share: Share) -> (Finished, Vec<Point>) {
         let (finished, points) = self.play(self.args, None);
         assert!(points.len() > 10, "only {} points\n{finished}", points.len());
@@ -150,12 +151,12 @@ impl<'a> Sweep<'a> {
         self.play(self.args, None).1
     }
 
-    /// Goes on after a crash, and returns the points that it came to.
+    /// Continues after a crash, and returns the points it reached.
     pub(crate) fn go_on(&self, args: &[&str]) -> (Finished, Vec<Point>) {
         self.play(args, None)
     }
 
-    /// Kills Ralph at each of the points and has the rest checked, which begins with a restart. Names all that fail.
+    /// Kills Ralph at each of the points and calls `check`, which begins with a restart. Reports all failures.
     pub(crate) fn visit(&self, points: &[Point], check: impl Fn(&Point, &Finished)) {
         let visit = |point: &Point| {
             if let Some((reached, crashed)) = self.killed_at(point) {
@@ -169,10 +170,10 @@ impl<'a> Sweep<'a> {
         assert!(failed.is_empty(), "of {} points these fail: {failed:#?}", points.len());
     }
 
-    /// Restores the beginning and plays the story until the point. Returns what really happened there.
+    /// Restores the beginning and plays the story up to the point. Returns what actually happened there.
     ///
-    /// That can differ from the undisturbed run by a write more or less before it: a restored file has other times and
-    /// another inode than the one private state may know. `None` if the story was over before the point for that reason.
+    /// That can differ from the undisturbed run by one write: a restored file has other times and another inode than
+    /// private state may have recorded. `None` if for that reason the story ended before the point.
     pub(crate) fn killed_at(&self, point: &Point) -> Option<(Point, Finished)> {
         self.begin_again();
         let (finished, mut points) = self.play(self.args, Some(point.number));
@@ -183,7 +184,7 @@ impl<'a> Sweep<'a> {
         points.pop().map(|reached| (reached, finished))
     }
 
-    /// Restores the beginning, has Ralph interrupted at the point, and returns how it ended with what it started later.
+    /// Restores the beginning, interrupts Ralph at the point, and returns the result with everything it started later.
     pub(crate) fn interrupted_at(&self, point: &Point) -> (Finished, Vec<Point>) {
         self.begin_again();
         let signal = ("RALPH_CRASH_SIGNAL".to_owned(), "INT".to_owned());
@@ -192,7 +193,7 @@ impl<'a> Sweep<'a> {
         (finished, later.filter(Point::is_start_of_run).collect())
     }
 
-    /// Copies a directory of the place, as it was at the beginning.
+    /// Copies a directory of the place in its initial state.
     pub(crate) fn copy_of(&self, directory: &str, to: &Path) {
         fs::create_dir(to).unwrap();
         copy(&self.beginning.path().join(directory), to);
@@ -200,7 +201,7 @@ impl<'a> Sweep<'a> {
 
     /// Restores the beginning.
     pub(crate) fn begin_again(&self) {
-        // Whatever is left of the telling before must not meet this one.
+        // Leftover processes of the previous play must not interfere with this one.
         kill_marked(self.place.env.mark());
         for entry in entries(&root(self.place)) {
             if entry.is_dir() && !entry.is_symlink() {
@@ -212,7 +213,7 @@ impl<'a> Sweep<'a> {
         copy(self.beginning.path(), &root(self.place));
     }
 
-    /// Plays the story, to its end or to a point, and returns the points that it came to.
+    /// Plays the story, to its end or to a point, and returns the points it reached.
     fn play(&self, args: &[&str], fatal: Option<usize>) -> (Finished, Vec<Point>) {
         self.play_with(args, fatal, None)
     }
@@ -252,7 +253,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Copies what is in a directory into another, with modes and links.
+/// Copies the content of a directory into another, with modes and links.
 pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in entries(from) {
         let copied = to.join(entry.file_name().unwrap());

@@ -1,4 +1,4 @@
-//! `ralph demo`: what it promises really happens, nothing of the person's takes part, and nothing is left.
+//! `ralph demo`: its promises hold, it uses nothing of the person's, and leaves nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::harness::{PATIENCE, Place, RALPH, wait_until};
 use crate::support::process::{Finished, run};
 use crate::support::text;
 
-/// Runs `ralph demo` from outside any repository, with variables over the usual ones.
+/// Runs `ralph demo` outside any repository, with additional variables.
 fn demo(place: &Place, args: &str, more: &[(&str, &str)]) -> Finished {
     let mut variables = place.variables();
     variables.retain(|(name, _)| more.iter().all(|(other, _)| name != other));
@@ -90,9 +90,9 @@ fn the_demo_does_what_it_shows_whatever_the_persons_settings_are() {
         git(&["log", "--format=%an"]).lines().map(str::to_owned).collect();
     authors.sort();
     authors.dedup();
-    // In its clone the agent commits in the name of the person whose repository it is.
+    // In its clone the agent commits in the name of the repository's owner.
     assert_eq!(authors, ["Demo", "Ralph"]);
-    // One for each spec, and one for the merge with what the person committed meanwhile.
+    // One for each spec, and one for the merge with the person's commit.
     assert_eq!(git(&["notes", "--ref=ralph", "list"]).lines().count(), 4);
     assert_eq!(git(&["log", "--merges", "--format=%s"]), "ralph: 0002-single-dashes is done");
     assert_eq!(git(&["status", "--porcelain"]), "");

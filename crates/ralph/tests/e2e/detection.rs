@@ -1,4 +1,4 @@
-//! Without the kernel boundary: what is recognised all the same.
+//! Detection without the kernel boundary.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn a_process_of_a_run_that_hides_its_variables_is_recognised_by_its_ancestors() 
     let place = place();
     let state = place.path("state").display().to_string();
     let home = place.env.home().display().to_string();
-    // Also through a daemon whose parent is gone.
+    // Also through a daemon whose parent has exited.
     let script = format!(
         "cat >/dev/null\nR=\"env -i PATH=$PATH HOME={home} XDG_STATE_HOME={state} {RALPH}\"\n\
          for args in 'task done' 'task accept' 'issue add x' 'answer yes' 'trust --yes'; do \

@@ -53,7 +53,7 @@ fn a_run_that_cannot_be_prepared_is_over_and_is_trouble_of_the_machine() {
 fn a_run_whose_ralph_dies_at_any_point_is_not_running_after_the_next_start() {
     let place = Place::new();
     let args = ["agent", "run", "do it", "--agent-cmd", "echo done"];
-    // With private state in place the start of the run is among the first writes.
+    // With existing private state, the start of the run is among the first writes.
     place.agent_run(&["--agent-cmd", "echo done"]);
     for point in 1..=6 {
         let mut variables = place.variables();
@@ -100,7 +100,7 @@ fn a_text_agent_at_its_limit_that_exits_with_0_spends_no_attempt() {
     assert_eq!(runs.len(), 1, "{worked}");
     assert_eq!(runs[0]["outcome"]["trouble"]["kind"], "usage_limit", "{worked}");
     assert_eq!(status["waits"][0]["known"], false, "{status}");
-    // To `ralph agent run` any answer is one.
+    // `ralph agent run` accepts any answer.
     let place = Place::new();
     let answered = place.agent_run(&["--agent-cmd", "echo 429 means Too Many Requests"]);
     assert_eq!(answered.outcome(), "completed", "{}", answered.finished);

@@ -1,4 +1,4 @@
-//! The first hour with Ralph: setting it up, asking where things stand, writing the first spec.
+//! The first hour with Ralph: setup, status, the first spec.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::Place;
 
-/// A repository with one commit, a gate that the project itself offers, and no trace of Ralph.
+/// A repository with one commit, a gate defined by the project itself, and no trace of Ralph.
 fn project(recipe: &str) -> Place {
     let place = Place::new();
     fs::remove_file(place.env.repo().join("ralph.toml")).unwrap();
@@ -29,7 +29,7 @@ fn init_commits_what_it_made_and_nothing_of_the_persons() {
     let is_ralphs = |name: &str| name == "ralph.toml" || name.starts_with("ralph/");
     assert!(files.lines().all(is_ralphs), "{files}");
     assert!(files.lines().any(|name| name == "ralph.toml"), "{files}");
-    // The detected gate has shown that it runs.
+    // The detected gate ran.
     assert!(finished.stderr.contains("tests"), "{finished}");
     assert!(finished.stderr.contains("passed"), "{finished}");
 }
@@ -91,7 +91,7 @@ fn init_shows_a_gate_that_fails_on_the_persons_own_commit() {
     assert!(later.stderr.contains("no such module: pytest"), "{later}");
 }
 
-/// A gate runs at a commit, so before the first one it cannot tell anything.
+/// A gate runs at a commit, so before the first commit it cannot run.
 #[test]
 fn init_before_the_first_commit_runs_no_gate_and_says_what_to_do() {
     let place = project("@echo ok");
@@ -251,7 +251,7 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
         assert!(shown.contains("template"), "{shown}");
     }
     assert_eq!(place.roles(), Vec::<String>::new());
-    // It stops itself, and no other spec that was asked for by name.
+    // It affects only itself, not other specs given by name.
     assert_eq!(place.ralph(&["specs", "new", "Wave"]).status.code(), Some(0));
     fs::write(place.env.repo().join("ralph/specs/0002-wave.md"), "# Wave\n\nWave.\n").unwrap();
     let named = place.ralph(&["pipeline", "2", "--dry-run"]);
@@ -271,7 +271,7 @@ fn a_spec_from_the_template_is_refused_until_it_was_filled_in() {
     assert!(missing.stderr.contains("spec `99` not found"), "{missing}");
 }
 
-/// It is not committed, so that no clone has it.
+/// It is not committed, so no clone contains it.
 #[test]
 fn a_command_that_names_a_script_beside_the_person_finds_it_from_clones() {
     let place = project("@true");
@@ -296,7 +296,7 @@ fn a_command_that_names_a_script_beside_the_person_finds_it_from_clones() {
     assert_eq!(place.env.git(&["status", "--porcelain"]), "?? agent.sh");
 }
 
-/// The README's own first steps, with an agent that does nothing but commit whatever it finds.
+/// The README's own first steps, with an agent that only commits whatever it finds.
 #[test]
 fn an_agent_that_only_adds_and_commits_is_never_done() {
     let place = project("@echo ok");

@@ -1,4 +1,4 @@
-//! `ralph status --follow` beside a Ralph that works, and events that others can see while a tool is silent.
+//! `ralph status --follow` during a workflow, and events that are visible while a tool is silent.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{PATIENCE, Place, RALPH, wait_for_file, wait_until};
 use crate::pipeline::{AGREES, BUILDS, PLANS, Stage};
 
-/// A follower, and what it prints.
+/// A follower, and its output.
 struct Following {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -43,7 +43,7 @@ impl Following {
         line.trim_end_matches('\n').to_owned()
     }
 
-    /// Reads up to the first line that has this in it.
+    /// Reads up to the first line that contains this text.
     fn read_until(&mut self, text: &str) -> Vec<String> {
         let mut seen: Vec<String> = Vec::new();
         while !seen.last().is_some_and(|line| line.contains(text)) {
@@ -52,7 +52,7 @@ impl Following {
         seen
     }
 
-    /// Presses Ctrl-C.
+    /// Sends SIGINT.
     fn interrupt(mut self) -> std::process::ExitStatus {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -68,12 +68,12 @@ fn journal(stage: &Stage) -> Vec<String> {
 #[test]
 fn a_follower_sees_every_line_of_the_journal_once() {
     let stage = Stage::new(&[PLANS, BUILDS, AGREES].concat());
-    // Before there is a journal, and even a directory for it.
+    // Before there is a journal, or even a directory for it.
     let mut following = Following::start(&stage.place, &["--json"]);
     stage.pipeline(&[]).exits(0);
     let all = journal(&stage);
     assert_eq!(following.read(all.len()), all);
-    // A second one begins with the last lines, and both see what comes next.
+    // A second one begins with the last lines, and both see new ones.
     let mut second = Following::start(&stage.place, &["--json", "--last", "3"]);
     assert_eq!(second.read(3), all[all.len() - 3..]);
     stage.pipeline(&["--force", "1"]).exits(0);
@@ -81,9 +81,9 @@ fn a_follower_sees_every_line_of_the_journal_once() {
     assert!(!new.is_empty());
     assert_eq!(following.read(new.len()), new);
     assert_eq!(second.read(new.len()), new);
-    // It ends as `tail -f` does.
+    // It ends like `tail -f`.
     assert_eq!(following.interrupt().signal(), Some(Signal::INT.as_raw()));
-    // One whose reader goes away ends by itself, and well.
+    // A follower whose reader goes away ends by itself, successfully.
     drop(second.lines);
     assert!(second.child.wait().unwrap().success());
 }
@@ -97,7 +97,7 @@ fn what_an_agent_does_is_seen_while_it_does_it() {
     let mut early = Following::start(&place, &[]);
     let running = place.start(&["agent", "run", "x"]);
     wait_for_file(&begun);
-    // The tool runs in silence: what came before it is in the file, whole, and nobody waits for more.
+    // The tool is silent: all earlier events are completely in the file, without buffering.
     let events = || {
         let below = crate::pipeline::files_below(&place.path("state"));
         let mut logs =
@@ -113,7 +113,7 @@ fn what_an_agent_does_is_seen_while_it_does_it() {
     assert_eq!(seen[0][8..], *" [begin] ralph agent run x", "{seen:#?}");
     assert!(seen[1].contains(" [run] builder rehearsal"), "{seen:#?}");
     assert!(seen.contains(&"    [says] hello\\u{1b}[2J there".to_owned()), "{seen:#?}");
-    // Whoever comes later sees the line of its start, and what it does from then on.
+    // A later follower sees the start of the run, and its events from then on.
     let mut late = Following::start(&place, &["--last", "1"]);
     assert!(late.read_until(" [run] ").len() == 1);
     fs::write(&go, "go\n").unwrap();

@@ -1,4 +1,4 @@
-//! A repository that lies: whatever an agent that may write `.git` does to it, no gate's result changes unseen.
+//! Forged repositories: whatever an agent with write access to `.git` does, no gate's result changes undetected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::gates::{GATE, Gated, attribution};
 
 impl Gated {
-    /// The file that holds an object.
+    /// The file that contains an object.
     fn object(&self, name: &str) -> PathBuf {
         let id = self.place.env.git(&["rev-parse", "--verify", name]);
         self.file(".git/objects").join(&id[..2]).join(&id[2..])
     }
 
-    /// Puts the content of one object into the place of another, as git itself never would.
+    /// Replaces an object's content with that of another, as git itself never would.
     fn overwrite_object(&self, name: &str, with: &str) {
         let (target, source) = (self.object(name), self.object(with));
         fs::remove_file(&target).unwrap();
@@ -22,7 +22,7 @@ impl Gated {
     }
 }
 
-/// A gate that fails, and a commit in which it is hidden that it would pass.
+/// A failing gate, and a forged commit with which it would pass.
 fn failing() -> (Gated, String) {
     let gated = Gated::new("exit 1", "");
     gated.script("lenient", "exit 0");
@@ -87,7 +87,7 @@ fn a_repository_that_leads_elsewhere_is_another_repository() {
     fs::write(gated.file(".git"), format!("gitdir: {other_text}/.git\n")).unwrap();
     fs::write(other.join("check"), "#!/bin/sh\nexit 0\n").unwrap();
     git(&["commit", "--quiet", "--all", "--message", "lenient"]);
-    // It may pass what it has, but under its own name; the commit that was judged still fails.
+    // The forged content may pass under its own name; the judged commit still fails.
     let (code, report) = gated.gates(&["--commit", &commit]);
     assert_eq!((code, attribution(&report).as_str()), (1, "failed"), "{report}");
     assert_ne!(gated.gates(&[]).1["commit"], commit);
@@ -145,7 +145,7 @@ fn a_poisoned_cache_reaches_neither_the_base_nor_the_next_candidate_until_it_is_
     assert!(base_checkout.is_dir() && !base_checkout.join("poison").exists());
     with("");
     assert_eq!(attribution(&gated.gates(&["--base", &base]).1), "red_before_and_after");
-    // What is in the history that work began from was accepted: its cache is used, which is said.
+    // The history at the base was accepted, so its cache is used, which is reported.
     with("\"cache\"");
     gated.gates(&["--base", &base]);
     let (_, third) = gated.gates(&["--base", "HEAD"]);

@@ -1,4 +1,4 @@
-//! What a gate can reach and leave behind: its checkout, its processes, its output, and what setup makes for it.
+//! What a gate can access and leave behind: its checkout, its processes, its output, and the results of setup.
 
 use std::fs;
 use std::time::Duration;
@@ -103,7 +103,7 @@ PYTHON
     let open = "own\noutside\nno hypervisor\nunix\n";
     let landlock = "[sandbox]\nnamespaces = \"off\"\n";
     for (layers, more, expected) in [
-        // With a network of its own a gate reaches its own servers.
+        // In its own network namespace a gate can reach its own servers.
         ("", "", format!("own\n{closed}")),
         (landlock, "", format!("no own\n{closed}")),
         ("", "net = true\nunix = true\n", open.to_owned()),
@@ -117,7 +117,7 @@ PYTHON
         let report: Value =
             serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished}"));
         let told = log(&report);
-        // Whether a machine has these at all is its own affair.
+        // Whether a machine has these at all depends on the machine.
         let told: Vec<&str> = told
             .lines()
             .filter(|line| {
@@ -147,7 +147,7 @@ fn one_gate_leaves_nothing_for_the_next_but_what_is_named_as_a_cache() {
     assert_eq!(gated.gates(&[]).1["caches"], json!({ "state": "warm", "paths": ["kept"] }));
 }
 
-/// A virtual environment's Python finds its packages by the path that it was started with.
+/// A virtual environment's Python finds its packages by the path with which it was started.
 #[test]
 fn a_program_that_is_named_by_a_path_is_told_that_path() {
     let gated = Gated::new("true", "");

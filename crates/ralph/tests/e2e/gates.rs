@@ -1,4 +1,4 @@
-//! Gates and what their results are attributed to: what a dirty tree, a weakened test or a changed gate cannot do.
+//! Gates and the attribution of their results: dirty trees, weakened tests and changed gates cannot change them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ pub(crate) struct Gated {
 pub(crate) const GATE: &str = "[[gate]]\nname = \"tests\"\nrun = [\"./check\"]\n";
 
 impl Gated {
-    /// Makes `./check` with this shell script, commits it, and configures `more` settings beside the gate.
+    /// Creates `./check` with this shell script, commits it, and configures `more` settings in addition to the gate.
     pub(crate) fn new(check: &str, more: &str) -> Gated {
         let gated = Gated { place: Place::new() };
         gated.place.configure(&format!("{more}\n{GATE}"));
@@ -37,7 +37,7 @@ impl Gated {
         fs::write(path, text).unwrap();
     }
 
-    /// Writes a shell script that git will know as executable.
+    /// Writes an executable shell script.
     pub(crate) fn script(&self, name: &str, text: &str) {
         self.write(name, &format!("#!/bin/sh\n{text}\n"));
         fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -69,7 +69,7 @@ impl Gated {
         attribution(&self.gates(&["--base", base]).1)
     }
 
-    /// Where Ralph keeps what belongs to this repository.
+    /// The directory of Ralph's private files for this repository.
     pub(crate) fn private(&self) -> PathBuf {
         let mut found = self.place.path("state/ralph");
         for name in ["repo-", "repositories", "repo-"] {
@@ -90,7 +90,7 @@ pub(crate) fn log(report: &Value) -> String {
     fs::read_to_string(report["gates"][0]["log"].as_str().unwrap()).unwrap()
 }
 
-/// Prints what cargo prints of this many passed tests.
+/// Returns cargo's output for this many passed tests.
 pub(crate) fn cargo_says(passed: u32) -> String {
     format!(
         "echo 'test result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s'"
@@ -181,7 +181,7 @@ fn what_a_gate_said_at_the_base_is_asked_once() {
 
 #[test]
 fn a_gate_that_fails_and_passes_at_one_commit_is_flaky() {
-    // A cache of a toolchain is the one place outside the checkout that it can write.
+    // A toolchain cache is the only writable place outside the checkout.
     let check = "count=$npm_config_cache/count; echo x >> $count; test $(wc -l < $count) -ge 2";
     let gated = Gated::new(check, "");
     let (code, report) = gated.gates(&[]);
@@ -225,7 +225,7 @@ fn tests_that_were_deleted_or_skipped_are_named() {
     fs::remove_file(gated.file("tests/test_more.py")).unwrap();
     gated.commit("quieter");
     let (code, report) = gated.gates(&["--base", &base]);
-    // Nothing fails with the tests as they were, so that it is only told.
+    // Nothing fails with the original tests, so the change is only reported.
     assert_eq!((code, attribution(&report).as_str()), (0, "passed"));
     let told = |key: &str| -> Vec<String> {
         let found = report["checks"][key].as_array().unwrap();
@@ -244,7 +244,7 @@ fn a_candidate_cannot_change_the_gate_by_its_own_configuration() {
     let theirs = fs::read_to_string(gated.file("ralph.toml")).unwrap();
     gated.write("ralph.toml", &theirs.replace("./check", "true"));
     gated.commit("no more checks");
-    // What the person has is in the work tree; the boundary puts it back after an agent's run.
+    // The person's version is in the working tree; the boundary restores it after an agent's run.
     gated.write("ralph.toml", &theirs);
     let (code, report) = gated.gates(&["--base", &base]);
     assert_eq!((code, attribution(&report).as_str()), (1, "red_before_and_after"));

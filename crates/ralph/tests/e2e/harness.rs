@@ -1,4 +1,4 @@
-//! Driving `ralph` itself in a test's place: to its end, or while it runs.
+//! Drives `ralph` itself in a test's environment: to its end, or while it runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::support::{TestEnv, text};
 /// Long enough for any machine; a test that needs it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Short graces, so that stubborn agents do not hold the tests up.
+/// Short grace periods, so that stubborn agents do not delay the tests.
 const CONFIG: &str = "limits.interrupt_grace = \"100ms\"\nlimits.terminate_grace = \"100ms\"\n\
      limits.margin = \"0s\"\nlimits.max_wait = \"1s\"\n";
 
@@ -56,7 +56,7 @@ impl Place {
         fs::write(path, format!("{config}\n{text}")).unwrap();
     }
 
-    /// A path beside the repository.
+    /// A path next to the repository.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.env.repo().parent().unwrap().join(name)
     }
@@ -91,12 +91,12 @@ impl Place {
         Report { json, finished }
     }
 
-    /// Starts `ralph` and lets it run. Its output goes to `out` and `err` beside the repository.
+    /// Starts `ralph` without waiting. Its output goes to `out` and `err` next to the repository.
     pub(crate) fn start(&self, args: &[&str]) -> Running<'_> {
         self.start_with(args, &[])
     }
 
-    /// Does the same with more variables.
+    /// The same with additional variables.
     pub(crate) fn start_with(&self, args: &[&str], more: &[(&str, &str)]) -> Running<'_> {
         let child = Command::new(program())
             .args(args)
@@ -118,7 +118,7 @@ impl Place {
         self.env.git(&["commit", "-q", "-m", message]);
     }
 
-    /// What the log in home tells under a name.
+    /// The log entries of a name.
     pub(crate) fn logged(&self, name: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.env.repo().join("ralph/ralph.log")).unwrap_or_default();
         let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -134,14 +134,14 @@ impl Place {
         runs.iter().map(|run| run["role"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
+    /// Runs `ralph` with a terminal as stdin, on which `typed` was typed.
     pub(crate) fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
         let (child, _terminal) = self.start_at_terminal(args, typed);
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 
-    /// Starts `ralph` with a terminal for its stdin, and returns it with the other end of that.
+    /// Starts `ralph` with a terminal as stdin, and returns it with the other end.
     pub(crate) fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
         let (terminal, stdin) = open_terminal();
         File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
@@ -158,7 +158,7 @@ impl Place {
         (child, terminal)
     }
 
-    /// No process of a run is alive beside `ralph` itself, which may keep its launcher, a guard of nothing.
+    /// Asserts that no process of a run is alive except `ralph` itself, which may keep its idle launcher.
     pub(crate) fn assert_only(&self, running: &Running<'_>) {
         let mut others = processes_marked(self.env.mark());
         others.retain(|(pid, _)| *pid != running.pid());
@@ -168,13 +168,13 @@ impl Place {
         assert!(others.is_empty(), "{others:?}");
     }
 
-    /// Nothing that bears this test's mark is alive.
+    /// Asserts that no process with this test's mark is alive.
     pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(processes_marked(self.env.mark()), []);
     }
 }
 
-/// Opens a terminal: the end that a person has, and the one that a program gets.
+/// Opens a terminal: the person's end and the program's end.
 pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -188,14 +188,14 @@ pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
 
 pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
-/// Says where the program is for a user who cannot reach the one that was built.
+/// The path of the program for a user who cannot access the built one.
 pub(crate) const PROGRAM: &str = "RALPH_TEST_PROGRAM";
 
 fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from(RALPH), PathBuf::from)
 }
 
-/// A `ralph` that is at work.
+/// A running `ralph`.
 pub(crate) struct Running<'a> {
     place: &'a Place,
     child: Child,
@@ -210,13 +210,13 @@ impl Running<'_> {
         kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
     }
 
-    /// Tells whether it has ended, without taking note of it.
+    /// Whether it has ended, without reaping it.
     pub(crate) fn is_over(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_raw(self.pid()).unwrap()), options).unwrap().is_some()
     }
 
-    /// Waits for its end; returns the exit code and what it said to the person.
+    /// Waits for its end; returns the exit code and stderr.
     pub(crate) fn finish(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -229,7 +229,7 @@ impl Running<'_> {
         (status.code(), fs::read_to_string(self.place.path("err")).unwrap())
     }
 
-    /// What it said to the person so far.
+    /// Its stderr so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.place.path("err")).unwrap()
     }
@@ -246,7 +246,7 @@ impl Report {
         self.json["outcome"]["kind"].as_str().unwrap()
     }
 
-    /// The kind of trouble, empty where there was none.
+    /// The kind of trouble; empty if there was none.
     pub(crate) fn trouble(&self) -> &str {
         self.json["outcome"]["trouble"]["kind"].as_str().unwrap_or_default()
     }
@@ -264,7 +264,7 @@ impl Report {
     }
 }
 
-/// Waits until an agent has made a file.
+/// Waits until an agent has created a file.
 pub(crate) fn wait_for_file(path: &Path) {
     wait_until(PATIENCE, &format!("{} appears", path.display()), || path.exists());
 }

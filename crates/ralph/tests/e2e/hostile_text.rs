@@ -1,5 +1,5 @@
-//! Text of agents, files and git that would steer a terminal, forge a line or hide something: nothing of it reaches a
-//! person as it is, whichever field it stands in and whichever command shows it.
+//! Text of agents, files and git that would control a terminal, forge a line or hide something: none of it is shown
+//! unsanitized, in any field and by any command.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,16 +17,17 @@ use crate::harness::{PATIENCE, Place, RALPH, wait_for_file};
 use crate::pipeline::{AGREES, PHRASE, PLANS, Stage, claims, on};
 use crate::support::process::{Finished, run};
 
-/// A title, a cleared screen, a colour that Ralph never uses, the same by C1 characters, an override, what has no width.
+/// A title, a cleared screen, a colour that Ralph never uses, the same as C1 characters, a bidi override, zero-width
+/// characters.
 const HOSTILE: &str = "h\u{1b}]0;t\u{7}\u{1b}[2J\u{1b}[35m\u{9b}2J\u{9d}x\u{9c}\u{202e}\u{2066}\u{200b}\u{feff}\u{ad}\u{7f}\u{2028}\u{e0041}h";
 
-/// The same without what no line of a script and no name in git can have.
+/// The same without characters that are impossible in a script line or a git name.
 const IN_NAMES: &str = "n\u{9b}2J\u{202e}\u{200b}\u{2028}n";
 
-/// What a line end in a name would put at the beginning of a line.
+/// The text that a newline in a name would put at the beginning of a line.
 const FORGED: &str = "[done] forged";
 
-/// Nothing in the text has an effect, and no line of it begins as a forged one does.
+/// Asserts that the text has no effect on a terminal, and no line of it begins like a forged one.
 #[track_caller]
 fn assert_harmless(what: &str, text: &str) {
     for line in text.lines() {
@@ -43,7 +44,7 @@ fn assert_both_harmless(what: &str, finished: &Finished) {
     assert_ne!(finished.status.code(), Some(70), "{what}: {finished}");
 }
 
-/// Runs commands that only look, each as text and as JSON.
+/// Runs read-only commands, each as text and as JSON.
 fn look_at_everything(place: &Place, more: &[&[&str]]) {
     let commands: [&[&str]; 12] = [
         &["status"],
@@ -205,10 +206,10 @@ fn the_status_line_fits_into_every_terminal() {
         let screen = Screen::of(&place, &["agent", "run", "--role", "implementer", "x"], columns);
         screen.assert_harmless();
         let drawn: Vec<&str> = screen.bytes.split("\r\x1b[2K").skip(1).collect();
-        // How often it is drawn depends on how busy the machine is.
+        // How often it is drawn depends on the load of the machine.
         assert!(drawn.len() > 1, "{:?}", screen.bytes);
         for line in drawn {
-            // What follows a line end is no status line.
+            // Text after a line end is not part of the status line.
             let line = without_own_colours(line.split(['\r', '\n']).next().unwrap());
             let is_kept = line.starts_with('[') || line.starts_with("done");
             assert!(is_kept || line.width() < usize::from(columns), "{columns}: {line:?}");
@@ -269,7 +270,7 @@ fn a_reader_that_goes_away_stops_nothing_and_changes_no_exit_code() {
             PATIENCE,
         )
     };
-    // The reader takes one byte of many lines and goes.
+    // The reader takes one byte of many lines and exits.
     let finished = shell("ralph pipeline 2>&1 >/dev/null | head -c 1");
     assert_eq!(finished.status.code(), Some(0), "{finished}");
     assert_eq!(stage.row("0001-greeting.md")["state"], "done");
@@ -288,7 +289,7 @@ fn a_reader_that_goes_away_stops_nothing_and_changes_no_exit_code() {
     }
 }
 
-/// What a terminal of some width is sent.
+/// The bytes sent to a terminal of some width.
 pub(crate) struct Screen {
     bytes: String,
 }
@@ -337,7 +338,7 @@ impl Terminal {
     /// Waits for its end; returns the exit code and the screen.
     pub(crate) fn end(mut self) -> (Option<i32>, Screen) {
         let mut bytes = Vec::new();
-        // When nobody has the other side open any more, reading ends with an error.
+        // Once the other side is closed, reading ends with an error.
         let _ = File::from(self.terminal).read_to_end(&mut bytes);
         let code = self.child.wait().unwrap().code();
         (code, Screen { bytes: String::from_utf8(bytes).unwrap() })
@@ -354,12 +355,12 @@ impl Screen {
         Terminal::start(place, args, columns).finish()
     }
 
-    /// What is left when Ralph's own sequences are gone.
+    /// The text without Ralph's own sequences.
     pub(crate) fn plain(&self) -> String {
         without_own_colours(&self.bytes).replace("\r\x1b[2K", "\n").replace("\r\n", "\n")
     }
 
-    /// What stays on the screen is broken between words; only a path is left whole.
+    /// Permanent lines are wrapped between words; only a path stays whole.
     #[track_caller]
     fn assert_fits(&self, columns: usize) {
         for line in self.plain().lines().map(|line| line.trim_start().trim_end_matches('\r')) {
@@ -370,7 +371,7 @@ impl Screen {
 
     #[track_caller]
     fn assert_harmless(&self) {
-        // Emoji have their joiners on a screen.
+        // Emoji keep their joiners on a screen.
         assert_harmless("the screen", &self.plain().replace(['\u{200d}', '\u{fe0f}'], ""));
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that work in the person's own checkout: whatever they do there, nothing of the person's is lost, and nothing of
+//! Agents that work in the person's own checkout: whatever they do there, nothing of the person's is lost, and none of
 //! it counts as the agent's work.
 
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::harness::{PATIENCE, Place, Report, wait_for_file, wait_until};
 use crate::pipeline::{Stage, on, willing};
 
-/// An agent for every role; `work` is what its implementers and builders do, with `ok` and `claim` to hand.
+/// An agent for every role; `work` is run by its implementers and builders, with `ok` and `claim` available.
 pub(crate) fn agent(stage: &Stage, work: &str) -> String {
     let path = stage.place.path("agent.sh");
     let script = format!(
@@ -159,7 +159,7 @@ fn what_a_person_had_not_committed_is_no_evidence() {
     let args = ["--allow-dirty", "--max-attempts", "1", "--agent-cmd"];
     stage.pipeline(&[&args[..], &[&all]].concat()).exits(1);
     assert_eq!(stage.row("0001-greeting.md")["state"], "rejected");
-    // With work of its own beside them it passes.
+    // With additional work of its own it passes.
     let more = agent(&stage, "echo x >work.txt; git add -A; git commit -qm more; claim");
     stage.pipeline(&[&args[..], &[&more, "1"]].concat()).exits(0);
 }
@@ -247,7 +247,7 @@ fn a_home_that_is_replaced_by_a_link_is_a_home_again() {
     assert_eq!(report.outcome(), "violation");
     assert!(fs::symlink_metadata(stage.file("ralph")).unwrap().is_dir());
     assert_eq!(stage.read("ralph/specs/0001-greeting.md"), before);
-    // A link that was there before is the person's.
+    // A symlink that existed before is the person's.
     let linked = committed();
     fs::rename(linked.file("ralph"), linked.place.path("elsewhere")).unwrap();
     symlink(linked.place.path("elsewhere"), linked.file("ralph")).unwrap();
@@ -425,7 +425,7 @@ fn what_was_done_for_another_spec_meanwhile_is_no_evidence() {
     let stage = Stage::with("", "", &["0001-greeting.md", "0002-more.md"]).in_place();
     let no_change =
         "final <<END\nNO_CHANGE_NEEDED: it greets\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
-    // It waits for a person, and the next spec is worked on. Then it claims what it finds.
+    // It waits for a person while the next spec is worked on. Then it claims the commit it finds.
     let finds = "final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     stage.script(&willing(&[on("implementer", 1, no_change), on("implementer", 3, finds)]));
     stage.pipeline(&["--keep-going"]).exits(3);

@@ -1,5 +1,5 @@
-//! Ralph is killed while an agent works in the person's checkout. What the person does before the next start stays as they
-//! left it, and counts for nothing; what the run left is still the run's.
+//! Ralph is killed while an agent works in the person's checkout. The person's changes before the next start are kept
+//! and do not count as work; the run's leftovers are still the run's.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use crate::harness::{PATIENCE, wait_for_file, wait_until};
 use crate::in_place::{agent, committed};
 use crate::pipeline::Stage;
 
-/// Has an agent do this, and kills Ralph then. Returns when everything of the run is gone, and so long ago that a file which
-/// is written now has a later time.
+/// Lets an agent do this, then kills Ralph. Returns when all processes of the run are gone, and long enough ago that a
+/// file written now has a later time.
 fn killed_after(stage: &Stage, command: &str, work: &str) {
     let work = format!("{work}; echo >.git/there; while :; do sleep 0.01; done");
     let running = stage.place.start(&[command, "--agent-cmd", &agent(stage, &work)]);
@@ -54,11 +54,11 @@ fn what_a_person_writes_after_a_kill_is_theirs_and_what_the_run_left_is_the_runs
     stage.write("README.md", "edited\n");
     stage.write("notes.txt", "thought\n");
     stage.write("shared.txt", "rewritten\n");
-    // The question about uncommitted changes names the person's alone.
+    // The question about uncommitted changes lists only the person's.
     let asked = stage.pipeline(&["--agent-cmd", &agent(&stage, "ok; claim")]);
     asked.exits(3).says("README.md").says("notes.txt").says("shared.txt");
     assert!(!asked.finished.stderr.contains("work.txt"), "{}", asked.finished);
-    // Committed along with the run's own work, they are no evidence; the run's half is.
+    // Committed together with the run's own work, they are not evidence; the run's part is.
     let all = agent(&stage, "git add -A; git commit -qm all; claim");
     stage.pipeline(&[&ONCE[..], &[&all]].concat()).exits(0);
     assert_eq!(stage.read("README.md"), "edited\n");
@@ -92,7 +92,7 @@ fn what_a_person_commits_after_a_kill_is_no_evidence() {
         assert_eq!(stage.row("0001-greeting.md")["state"], "rejected", "{claim}");
     }
     stage.git(&["merge-base", "--is-ancestor", mine.trim(), "HEAD"]);
-    // With work of its own beside it, it passes.
+    // With additional work of its own, it passes.
     stage.pipeline(&[&ONCE[..], &[&agent(&stage, "ok; claim"), "1"]].concat()).exits(0);
 }
 
@@ -118,7 +118,7 @@ fn a_plan_and_settings_that_a_person_writes_after_a_kill_stay() {
     ended.exits(0);
     assert_eq!(stage.read(plan), "# By hand\n");
     assert!(stage.has(".git/hooks/pre-push"));
-    // What the run had done before it was killed is put back all the same.
+    // The run's changes before the kill are reverted as well.
     assert!(!stage.has(".git/hooks/pre-commit"));
     assert!(!stage.read("ralph.toml").ends_with("# x\n"));
     assert!(stage.prompt("implementer", 2).contains("# By hand"));

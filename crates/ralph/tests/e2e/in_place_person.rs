@@ -1,4 +1,5 @@
-//! A person who works on beside agents, or between their attempts: what is theirs is neither lost nor the agent's work.
+//! A person who works alongside agents, or between their attempts: their work is neither lost nor counted as the
+//! agent's.
 
 use std::fs;
 
@@ -29,14 +30,14 @@ fn what_a_person_commits_between_two_attempts_is_no_evidence() {
         let claims = agent(&stage, &claims);
         stage.pipeline(&[&["1"][..], &ONCE, &[&claims]].concat()).exits(1);
         assert_eq!(stage.row("0001-greeting.md")["state"], "rejected");
-        // Work of its own beside it is.
+        // Its own additional work is.
         let works = agent(&stage, "ok; claim");
         stage.pipeline(&[&["1"][..], &ONCE, &[&works]].concat()).exits(0);
         assert_eq!(stage.read("person.txt"), "theirs\n");
     }
 }
 
-/// In a clone. In the checkout itself nobody can tell a person's commit from the agent's.
+/// In a clone. In the checkout itself a person's commit cannot be distinguished from the agent's.
 #[test]
 fn what_a_person_commits_during_a_run_is_no_evidence() {
     let stage = Stage::with("", "", &["0001-greeting.md"]);
@@ -60,7 +61,7 @@ fn what_a_person_commits_during_a_run_is_no_evidence() {
 
 #[test]
 fn a_line_that_a_person_adds_to_the_notes_while_a_planner_works_stays() {
-    // A checkout with uncommitted notes does not follow the branch: there only the person's line is to be found.
+    // A checkout with uncommitted notes does not follow the branch: there only the person's line exists.
     let lines = [&["first", "person", "planner"][..], &["first", "person"]];
     for (stage, lines) in both().into_iter().zip(lines) {
         stage.write("ralph/SCRATCHPAD.md", "first\n");

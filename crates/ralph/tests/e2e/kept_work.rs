@@ -1,4 +1,4 @@
-//! `ralph runs`: what each run claimed and what was decided, and the work of those that did not get through.
+//! `ralph runs`: each run's claim and decision, and work that was not accepted.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What lands and what does not: branches that people move back, rename or rewrite, claims below a tip, notes.
+//! What lands and what does not: branches that people reset, rename or rewrite, claims below a tip, notes.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn with_secret(settings: &str, also: &[String]) -> Stage {
     stage
 }
 
-/// Plays the pipeline, with something that a person does while the implementer is at work.
+/// Plays the pipeline, with an action of the person while the implementer is working.
 fn meanwhile(stage: &Stage, person: impl FnOnce(&Stage)) -> (Option<i32>, String) {
     let running = stage.place.start(&["pipeline"]);
     stage.wait_in_slot("begun");
@@ -43,7 +43,7 @@ fn what_a_person_drops_by_moving_the_branch_back_does_not_come_back() {
         assert_eq!(code, Some(0), "{reset}: {said}");
         assert_dropped(&stage);
         assert_eq!(stage.git(&["show", "main:made.txt"]), "work", "{reset}");
-        // The agent's change has the agent's own message, once.
+        // The agent's change keeps its commit message, once.
         let subjects = stage.git(&["log", "--format=%s", "main"]);
         let subjects: Vec<&str> = subjects.lines().collect();
         assert_eq!(subjects, ["ralph: 0001-greeting is done", "work", "specs", "start"], "{reset}");
@@ -101,7 +101,7 @@ fn a_branch_that_is_renamed_or_deleted_meanwhile_is_named() {
         assert!(matches!(code, Some(1 | 3)), "{code:?} {said}");
         assert!(said.contains(expected), "{said}");
         assert!(!said.contains("the spec was removed"), "{said}");
-        // Started again where the commits are now, it goes on.
+        // Restarted on the branch that now has the commits, it continues.
         stage.pipeline(&[]).exits(0);
         assert_eq!(stage.read("made.txt"), "work\n");
     }

@@ -1,5 +1,5 @@
-//! Usage limits of plain commands: whose they are, how they are forgotten, and how often they are waited for. And what a
-//! person is told about a command that fails.
+//! Usage limits of plain commands: their owners, clearing them, and how often they are waited for. Also the messages
+//! about a failing command.
 
 use std::fs;
 

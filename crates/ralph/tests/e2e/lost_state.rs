@@ -1,4 +1,4 @@
-//! Private state that is lost while judged work waits: the item goes on from what the person's repository keeps of it.
+//! Private state lost while judged work is pending: the item continues from what the person's repository keeps.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn candidates(stage: &Stage) -> String {
     stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/candidate/"])
 }
 
-/// A pipeline whose verifier was at work when Ralph was killed; then private state is lost.
+/// A pipeline whose verifier was running when Ralph was killed; then private state is lost.
 fn lost(person: impl FnOnce(&Stage)) -> Stage {
     let stage = Stage::with("", GREETS, ONE);
     let verifier = format!("run touch {}\nrun sleep 600", stage.place.path("verifying").display());
@@ -28,7 +28,7 @@ fn lost(person: impl FnOnce(&Stage)) -> Stage {
     stage
 }
 
-/// Nothing but a verifier runs, whatever the person did meanwhile.
+/// Asserts that only a verifier runs, whatever the person did meanwhile.
 fn goes_on(stage: &Stage) {
     stage.script(&format!("{AGREES}[planner]\nexit 1\n[implementer]\nexit 1\n"));
     stage.pipeline(&[]).exits(0).says("what was in flight of 0001-greeting is taken up");
@@ -55,7 +55,7 @@ fn so_it_does_where_the_branch_has_moved_meanwhile() {
     assert_eq!(stage.read("mine.txt"), "mine\n");
 }
 
-/// What was rejected is no candidate, and what is given up is forgotten.
+/// Rejected work is not a candidate, and discarded work is forgotten.
 #[test]
 fn only_work_that_holds_so_far_is_kept() {
     let rude = format!(

@@ -1,6 +1,6 @@
-//! The tests that go through real processes: real git, real agent CLIs, a scripted model on loopback.
+//! The tests with real processes: real git, real agent CLIs, a scripted model on loopback.
 //!
-//! One binary, so that what the tests share is compiled once and nothing of it can be unused unnoticed.
+//! One binary, so that shared code is compiled once and unused code is noticed.
 
 #[cfg(test)]
 mod agent_files;

@@ -1,4 +1,4 @@
-//! The scripted model server itself, asked by a plain client.
+//! Tests of the scripted model server itself, with a plain client.
 
 use std::io::{Cursor, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn post(server: &ModelServer, path: &str, body: &Value) -> Answer {
     Client::connect(server).post(path, body).expect("the server answers")
 }
 
-/// A streaming request of each dialect that offers that CLI's shell.
+/// A streaming request of each dialect that offers that CLI's shell tool.
 fn requests() -> [(&'static str, Dialect, Value); 4] {
     let schema =
         |name: &str| json!({ "type": "object", "properties": { name: { "type": "string" } } });

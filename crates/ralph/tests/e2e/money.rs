@@ -1,4 +1,4 @@
-//! Budgets that can be measured, and those that cannot.
+//! Measurable and unmeasurable budgets.
 
 use std::fs;
 
@@ -65,7 +65,7 @@ fn tokens_of_a_plain_command_are_estimated_marked_so_and_counted() {
     let finished = place.ralph(&[&run[..], &limited].concat());
     assert_eq!(finished.status.code(), Some(1), "{finished}");
     assert!(finished.to_string().contains("the budget is 2000"), "{finished}");
-    // What the command reports is no estimate.
+    // Usage reported by the command is not an estimate.
     let command = "cat >/dev/null; echo tokens used; echo 77";
     let told = place.ralph(&["--trust", "agent", "run", "--agent-cmd", command, "x"]);
     assert!(told.stderr.contains(", 77 tokens"), "{told}");

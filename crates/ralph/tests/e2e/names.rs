@@ -1,4 +1,4 @@
-//! Names that Linux allows and people rarely think of: not UTF-8, with newlines, quotes or tabs, as long as can be.
+//! Unusual names that Linux allows: not UTF-8, with newlines, quotes or tabs, of maximum length.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -41,7 +41,7 @@ pub(crate) fn are_all(dir: &Path, text: &str) {
     }
 }
 
-/// Writes a shell script that makes all of them in the directory that it is given, and returns the step that runs it.
+/// Writes a shell script that creates all of them in a given directory, and returns the step that runs it.
 pub(crate) fn maker(place: &Place) -> impl Fn(&str) -> String {
     let mut script = "mkdir -p \"$1\"\n".to_owned();
     for name in names() {

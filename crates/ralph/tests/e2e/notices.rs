@@ -1,4 +1,4 @@
-//! Notices: a person who is away is told by a command of theirs; a repository cannot set one.
+//! Notifications: a person who is away is notified by their own command; a repository cannot set one.
 
 use std::fs;
 

@@ -1,11 +1,11 @@
-//! A person at work in the same repository while agents work in clones: random, by seed, and replayable.
+//! A person working in the same repository while agents work in clones: random, seeded and reproducible.
 //!
-//! A story is a run of some specs. Whenever an implementer is at work it waits, and the person does some things: commits,
-//! amends, rebases, switches branches, edits specs and gates, leaves files changed that will land, moves the branch back,
-//! collects garbage. Afterwards, and whenever the person looks again, everything of theirs is as they left it; in the end
-//! every accepted item is on the branch, or the reason is said and the work is kept.
+//! A story is a run of some specs. Whenever an implementer is working, it waits, and the person does some things:
+//! commits, amends, rebases, switches branches, edits specs and gates, leaves files changed that will land, resets the
+//! branch, collects garbage. Afterwards, and at each check in between, everything of theirs is unchanged; in the end
+//! every accepted item is on the branch, or the reason is reported and the work is kept.
 //!
-//! `cargo xtask person` tells many stories; `RALPH_PERSON_SEED=N` repeats one.
+//! `cargo xtask person` runs many stories; `RALPH_PERSON_SEED=N` repeats one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,14 +18,14 @@ use crate::pipeline::Stage;
 
 const SPECS: &[&str] = &["0001-one.md", "0002-two.md"];
 
-/// How many commits a story begins with.
+/// The initial number of commits of a story.
 const BEGINNING: u32 = 3;
 
-/// A gate that looks at what lands and is quick.
+/// A fast gate that checks what lands.
 const GATE: &str =
     "[[gate]]\nname = \"sound\"\nrun = [\"sh\", \"-c\", \"! grep -rq BROKEN . --include=*.txt\"]\n";
 
-/// Agents that do their work each time, and merge what came meanwhile where they are told to.
+/// Agents that always do their work, and merge concurrent changes when told to.
 fn script(stage: &Stage) -> String {
     let go = stage.place.path("go");
     format!(
@@ -41,7 +41,7 @@ fn script(stage: &Stage) -> String {
     )
 }
 
-/// Numbers that depend on the seed alone.
+/// Pseudo-random numbers that depend only on the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -55,21 +55,21 @@ impl Dice {
     }
 }
 
-/// The person: what they did, and what is theirs.
+/// The person: their actions, and their data.
 struct Person<'s> {
     stage: &'s Stage,
     dice: Dice,
-    /// For a message about a story that went wrong.
+    /// For the message of a failed story.
     told: String,
-    /// Files that they changed or made and have not committed.
+    /// Files they changed or created and have not committed.
     dirt: BTreeMap<String, String>,
-    /// Their own files on `main`, as they last saw them.
+    /// Their own files on `main`, as last seen.
     on_main: BTreeMap<String, String>,
-    /// Branches of theirs that nothing may land on.
+    /// Their branches on which nothing may land.
     branches: BTreeMap<String, String>,
     current: String,
     made: u32,
-    /// They took commits away from `main`, Ralph's too perhaps.
+    /// They removed commits from `main`, possibly Ralph's too.
     moved_back: bool,
 }
 
@@ -78,7 +78,7 @@ impl Person<'_> {
         self.stage.git(args)
     }
 
-    /// Looks whether everything of theirs is as they left it.
+    /// Checks that everything of theirs is unchanged.
     #[track_caller]
     fn look(&mut self) {
         let told = &self.told;
@@ -96,7 +96,7 @@ impl Person<'_> {
         }
     }
 
-    /// Remembers what is on `main` now: the person has just changed it, or seen it.
+    /// Records the content of `main`: the person has just changed or seen it.
     fn remember(&mut self) {
         self.on_main.clear();
         for path in self.git(&["ls-tree", "--name-only", "main"]).lines() {
@@ -115,14 +115,14 @@ impl Person<'_> {
         }
     }
 
-    /// Does one thing, as far as it can be done now.
+    /// Performs one action, if currently possible.
     fn act(&mut self) {
         self.look();
         self.made += 1;
         let number = self.made;
         let is_on_main = self.current == "main";
         let count: u32 = self.git(&["rev-list", "--count", "HEAD"]).parse().unwrap();
-        // What the story began with is not taken away.
+        // The initial commits are never removed.
         let is_plain = count > BEGINNING + 2
             && self.git(&["rev-list", "--count", "--merges", "HEAD~2..HEAD"]) == "0";
         let what = match self.dice.roll(11) {
@@ -177,7 +177,7 @@ impl Person<'_> {
                 "adds a gate"
             }
             8 => {
-                // What the implementer at work will land, or a later one.
+                // A file that the current implementer, or a later one, will land.
                 let path = format!("work-{}.txt", 1 + self.dice.roll(3));
                 if !self.stage.has(&path) {
                     let text = format!("half written {number}\n");
@@ -200,7 +200,7 @@ impl Person<'_> {
         self.remember();
     }
 
-    /// Puts everything aside that can keep work from reaching the checkout.
+    /// Cleans up everything that can keep work from reaching the checkout.
     fn tidy_up(&mut self) {
         self.look();
         for path in std::mem::take(&mut self.dirt).into_keys() {
@@ -218,7 +218,7 @@ fn slot_marks(stage: &Stage, number: u32) -> bool {
     slots.flatten().any(|slot| slot.path().join(format!("repo/.git/begun-{number}")).exists())
 }
 
-/// Tells the story of a seed.
+/// Runs the story of a seed.
 fn tell(seed: u64) {
     let stage = isolated("", GATE, SPECS);
     stage.script(&script(&stage));
@@ -248,7 +248,7 @@ fn tell(seed: u64) {
             if !marked(agent) {
                 break;
             }
-            // The last start is left alone, so that everything can come to its end.
+            // The last start is undisturbed, so that everything can complete.
             if start < 4 {
                 for _ in 0..person.dice.roll(4) {
                     person.act();
@@ -261,7 +261,7 @@ fn tell(seed: u64) {
         let _ = writeln!(person.told, "start {start} ended with {code:?}\n{said}");
         last = said;
         person.tidy_up();
-        // A branch that refuses work three times in a row is a question, and they answer it.
+        // A branch that refuses work three times in a row leads to a question, which they answer.
         if last.contains("3 times in a row") {
             stage.ralph(&["answer", "no, merge what came meanwhile"]).exits(0);
         }
@@ -281,8 +281,8 @@ fn tell(seed: u64) {
     let works = files.lines().filter(|path| path.starts_with("work-")).count();
     for landed in stage.told("landed") {
         let Some(candidate) = landed["candidate"].as_str() else { continue };
-        // Work that was carried over landed as another commit. A person who amended or rebased made other commits of the same
-        // work; one who moved the branch back took it away.
+        // Work that was carried over landed as another commit. A person who amended or rebased created other commits of
+        // the same work; one who reset the branch removed it.
         let is_kept = person.moved_back
             || reachable.lines().any(|known| known == candidate || landed["commit"] == known)
             || works >= SPECS.len();
@@ -296,13 +296,13 @@ fn tell(seed: u64) {
     }
 }
 
-/// The seeds to tell: one, so many from 1 on, or a sample.
+/// The seeds to run: one, a number of them starting at 1, or a sample.
 fn seeds() -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match (number("RALPH_PERSON_SEED"), number("RALPH_PERSON_SEEDS")) {
         (Some(seed), _) => vec![seed],
         (None, Some(count)) => (1..=count).collect(),
-        // Others each day: in time they are many.
+        // Different ones each day, to cover many over time.
         (None, None) => {
             let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
             vec![3, 1_000_000 + 2 * day, 1_000_001 + 2 * day]

@@ -1,5 +1,5 @@
-//! Private state that is damaged between two starts, in every workflow: work goes on, and nothing of it is believed that
-//! Ralph did not write.
+//! Private state damaged between two starts, in every workflow: work continues, and content that Ralph did not write is
+//! never trusted.
 //!
 //! Ralph is killed while an agent works, started again and killed once more: while an agent or a gate runs, or on the way
 //! to the branch. Then one file or directory of private state is damaged, and Ralph is started. Whatever it was, the work
@@ -20,7 +20,7 @@ use crate::pipeline::{AGREES, BUILDS, PLANS};
 /// How many damages a normal test run tries in each story.
 const SAMPLE: usize = 4;
 
-/// What no file of Ralph's holds.
+/// Bytes that are invalid in every file of Ralph's.
 const GARBAGE: &[u8] = b"{\xffgarbage\n\"";
 
 const GATE: &str = "[[gate]]\nname = \"check\"\nrun = [\"sh\", \"-c\", \"true\"]\n";
@@ -49,7 +49,7 @@ const WAYS: [Way; 8] = [
 ];
 
 impl Way {
-    /// Damages a file or a directory. `older` is what was there at an earlier time. Tells whether anything has changed.
+    /// Damages a file or a directory. `older` is an earlier version. Returns whether anything changed.
     fn damage(self, path: &Path, older: &Path, elsewhere: &Path) -> bool {
         let kind = fs::symlink_metadata(path).unwrap();
         if kind.is_dir() {
@@ -106,11 +106,11 @@ impl Way {
     }
 }
 
-/// A workflow with something to do, and what has come of it in the end.
+/// A workflow with something to do, and its end state.
 struct Story {
     place: Place,
     start: &'static [&'static str],
-    /// What is started after a kill, where that is something else.
+    /// The command after a kill, if it differs.
     again: &'static [&'static str],
     branch: &'static str,
     /// Files of the work, as they are on the branch in the end.
@@ -217,7 +217,7 @@ impl Story {
         Story { is_in_place: true, ..self }
     }
 
-    /// The person has changed one file and made another.
+    /// Adds uncommitted changes of the person: one changed file and one new one.
     fn dirty(self) -> Story {
         if !self.is_in_place {
             fs::write(self.place.env.repo().join("mine.txt"), "edited\n").unwrap();
@@ -234,19 +234,19 @@ impl Story {
         self.place.path("state/ralph")
     }
 
-    /// What is on the branch, but for what tells of runs.
+    /// The content of the branch, except for records of runs.
     fn on_branch(&self) -> Vec<String> {
         let listed = self.git(&["ls-tree", "-r", "--name-only", self.branch]);
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Starts it until it has come to its end, and returns what was said.
+    /// Restarts it until it completes, and returns the output.
     fn go_on(&self) -> (Option<i32>, String) {
         let mut all = String::new();
         let again = if self.again.is_empty() { self.start } else { self.again };
         let (mut code, mut said) = self.place.start(again).finish();
         all += &said;
-        // A task of the loop of which nothing is known any more is given again.
+        // If the loop's task was lost completely, it is given again.
         if code == Some(2) && !self.again.is_empty() {
             (code, said) = self.place.start(self.start).finish();
             all += &said;
@@ -254,7 +254,7 @@ impl Story {
         (code, all)
     }
 
-    /// Says what is not as it has to be.
+    /// Returns all violations of the expectations.
     fn problems(&self, code: Option<i32>, said: &str, expected: &[String]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut wrong = |is_wrong: bool, what: String| problems.extend(is_wrong.then_some(what));
@@ -289,7 +289,7 @@ impl Story {
             let there = self.on_branch();
             wrong(there != expected, format!("the branch has {there:?}"));
         }
-        // In any commit of any branch, at any time.
+        // In any commit of any branch.
         let commits = self.git(&["log", "--branches", "--format=%H", "--", "ralph"]);
         for commit in commits.lines() {
             for path in self.git(&["ls-tree", "-r", "--name-only", commit, "ralph/"]).lines() {
@@ -310,8 +310,8 @@ impl Story {
     }
 }
 
-/// Whether a path of private state is left out: what agents write, and all but a few of the objects of a repository, which
-/// are too many.
+/// Whether a path of private state is excluded: files that agents write, and most objects of a repository, which are
+/// too many.
 fn is_left_out(below: &Path, object: &mut u64) -> bool {
     let text = below.to_str().unwrap();
     let parts: Vec<&str> = text.split('/').collect();
@@ -340,7 +340,7 @@ fn walk(directory: &Path, base: &Path, object: &mut u64, found: &mut Vec<PathBuf
     }
 }
 
-/// The moments at which Ralph is killed: when a run or a gate has just begun, and between the last of these and the end.
+/// The points at which Ralph is killed: when a run or a gate has just begun, and between the last of these and the end.
 fn moments(points: &[Point]) -> Vec<&Point> {
     let mut chosen: Vec<&Point> = points.iter().filter(|point| point.is_start_of_run()).collect();
     let last = points.iter().rposition(Point::is_start_of_run).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Receipts: anyone with a clone can run again what an accepted commit was accepted on.
+//! Receipts: anyone with a clone can repeat the checks on which a commit was accepted.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::harness::{PATIENCE, RALPH};
 use crate::support::process::{Finished, run};
 use crate::support::text;
 
-/// Puts a receipt on `HEAD`, as Ralph does: the gate ran `argv` and executed `tests`.
+/// Adds a receipt to `HEAD`, like Ralph: the gate ran `argv` and executed `tests`.
 pub(crate) fn attest(gated: &Gated, argv: &[&str], finding: Attribution, tests: u64) {
     let git = |args: &[&str]| gated.place.env.git(args);
     let point = |name: &str| Point {

@@ -1,4 +1,4 @@
-//! What the screen of a workflow said is what its journal tells: held against every story that `Place::ralph` plays.
+//! The screen of a workflow matches its journal: checked for every story that `Place::ralph` plays.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::support::process::Finished;
 
 type Facts = BTreeMap<&'static str, usize>;
 
-/// The labels that stand for one event each.
+/// The labels that correspond to one event each.
 const LABELS: [&str; 14] = [
     "passed",
     "nothing",
@@ -37,12 +37,12 @@ fn journals(state: &Path) -> Vec<String> {
     places.filter_map(|place| fs::read_to_string(place.path().join("journal.jsonl")).ok()).collect()
 }
 
-/// How long the journals are.
+/// The total length of the journals.
 pub(crate) fn length(state: &Path) -> usize {
     journals(state).iter().map(String::len).sum()
 }
 
-/// Compares what a workflow said on its screen with what it added to the journal.
+/// Compares a workflow's screen output with what it added to the journal.
 pub(crate) fn assert_told(state: &Path, before: usize, finished: &Finished) {
     let [journal] = journals(state).try_into().unwrap_or_default();
     let whole = matches!(finished.status.code(), Some(0 | 1 | 3));
@@ -59,7 +59,7 @@ fn counted(labels: impl Iterator<Item = &'static str>) -> Facts {
     })
 }
 
-/// The labels of a screen, in order.
+/// The labels on a screen, in order.
 fn said(screen: &str) -> impl Iterator<Item = &'static str> {
     screen.lines().filter_map(|line| {
         let (label, _) = line.strip_prefix('[')?.split_once(']')?;
@@ -67,7 +67,7 @@ fn said(screen: &str) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The label of an entry that the screen has one for.
+/// The label of an entry, if the screen has one for it.
 fn label(entry: &JournalEntry) -> Option<&'static str> {
     Some(match &entry.event {
         JournalEvent::GateFinished(gate) if gate.status == "passed" => "passed",
@@ -92,7 +92,7 @@ fn label(entry: &JournalEntry) -> Option<&'static str> {
     })
 }
 
-/// Folds the journal of a place line by line and compares with what `ralph status` folds, from a snapshot or not.
+/// Folds the journal of a place line by line and compares with `ralph status`, with or without a snapshot.
 pub(crate) fn assert_status(place: &Place) {
     let [journal] = journals(&place.path("state")).try_into().expect("there is one journal");
     let mut board = Board::default();

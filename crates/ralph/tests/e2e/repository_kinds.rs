@@ -1,4 +1,5 @@
-//! Repositories of every kind: an agent with ordinary habits gets through, in a clone, and its work lands where the person is.
+//! Repositories of every kind: an agent with ordinary habits succeeds in a clone, and its work lands where the person
+//! is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +12,10 @@ use crate::pipeline::{Stage, on, willing};
 const HONEST: &str = "write greeting.txt hello\nrun git add -A; git commit -qm work\n\
                       final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
 
-/// A kind of repository: how it is made of that of a stage, beside which it lies, and what its work is found at.
+/// A kind of repository: how to make it next to a stage's, and where its work is found.
 struct RepositoryKind {
     name: &'static str,
-    /// Makes it, and returns its directory from the stage's repository.
+    /// Creates it, and returns its directory relative to the stage's repository.
     make: fn(&Stage) -> &'static str,
     /// The commit and path of the work that has landed.
     landed: &'static str,
@@ -119,7 +120,7 @@ fn honest_work_lands_in_every_kind_of_repository() {
         let (commit, path) = kind.landed.split_once(':').unwrap();
         let found = files(commit);
         assert!(found.lines().any(|one| one == path), "{}: {found}\n{}", kind.name, ended.finished);
-        // Ralph moves what is done; all else is there.
+        // Ralph moves only done files; everything else still exists.
         let lost: Vec<&str> = before
             .lines()
             .filter(|one| !one.contains("ralph/specs/") && !found.lines().any(|now| now == *one))

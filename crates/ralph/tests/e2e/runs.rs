@@ -1,4 +1,4 @@
-//! What surrounds a run: its environment and bounds, limits that are waited for, budgets, the journal.
+//! The surroundings of a run: its environment and limits, waiting for usage limits, budgets, the journal.
 
 use std::fs;
 use std::time::Duration;
@@ -212,7 +212,7 @@ fn a_full_context_ends_an_agent_that_does_not_make_room_by_itself() {
 #[test]
 fn unix_sockets_are_refused_to_agents_unless_the_person_allows_them() {
     let place = Place::new();
-    // A client of any unix socket must make one first; perl tells why it cannot.
+    // A client needs to create a unix socket first; perl reports why it cannot.
     let command = "perl -MSocket -e 'print socket(S, AF_UNIX, SOCK_STREAM, 0) ? \"made\" : $!'";
     let said = |place: &Place| {
         let report = place.agent_run(&["--boundary", "kernel", "--agent-cmd", command]);

@@ -1,8 +1,8 @@
-//! What a person sees, as files in `tests/screens` to read by eye: the first hour as one session, and single screens at the
-//! widths of 40, 80 and 120 columns.
+//! The screens of a person, as files in `tests/screens` for review: the first hour as one session, and single screens
+//! at widths of 40, 80 and 120 columns.
 //!
-//! `RALPH_SCREENS=write` writes them anew. What differs from run to run (ids, times, the temporary directory) is replaced;
-//! screens at a width hold nothing of it, because it would decide where lines break.
+//! `RALPH_SCREENS=write` rewrites them. Variable parts (ids, times, the temporary directory) are replaced; screens at a
+//! width contain none, because they would affect where lines wrap.
 
 use std::fmt::Write;
 use std::fs;
@@ -42,7 +42,7 @@ fn assert_screen(name: &str, text: &str) {
     assert_eq!(kept, text, "{name}, from line {differ:?} on; RALPH_SCREENS=write writes it anew");
 }
 
-/// Runs a command in a terminal, and notes it with all that it shows.
+/// Runs a command in a terminal, and records it with its output.
 fn note(session: &mut String, place: &Place, args: &[&str], columns: u16) {
     let (code, screen) = Terminal::start(place, args, columns).end();
     let quoted = args.iter().map(|word| {
@@ -55,7 +55,7 @@ fn note(session: &mut String, place: &Place, args: &[&str], columns: u16) {
         .unwrap();
 }
 
-/// Replaces what is different each time.
+/// Replaces variable parts.
 fn steady(text: &str, place: &Place) -> String {
     let base = place.env.repo().parent().unwrap().display().to_string();
     let text = text.replace(&base, "/home/ann");
@@ -111,7 +111,7 @@ fn steady_word(word: &str) -> &str {
     }
 }
 
-/// From nothing to a finished spec, as the README has it.
+/// From nothing to a finished spec, as in the README.
 #[test]
 fn the_first_hour() {
     let place = project();
@@ -143,7 +143,7 @@ fn the_first_hour() {
     assert_screen("first-hour.txt", &steady(&session, &place));
 }
 
-/// Screens that a person has open beside an editor, or on a phone.
+/// Screens next to an editor, or on a phone.
 #[test]
 fn screens_at_three_widths() {
     for columns in [40, 80, 120] {

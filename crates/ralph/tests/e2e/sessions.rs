@@ -1,5 +1,5 @@
-//! Sessions survive: whatever cut a run short, the next run of its item goes on with the agent's session in the same slot,
-//! and is told what is half done.
+//! Sessions survive: whatever interrupted a run, the next run of its item resumes the agent's session in the same slot,
+//! and is told about unfinished work.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::clones::{ONE, isolated, wait_for_slot};
 use crate::harness::{PATIENCE, Place, wait_until};
 use crate::pipeline::{on, willing};
 
-/// What an agent does that is cut short.
+/// The steps of an interrupted agent.
 const HALF: &str = "session s-half\nwrite half.txt half\nrun touch begun; sleep 600";
 
-/// What it does when it goes on.
+/// The steps when it resumes.
 const REST: &str =
     "expect-prompt - `half.txt`\nrun test -e half.txt; rm -f begun\nwrite greeting.txt hello";
 
-/// Waits until the session of the run is in its events, which is where a killed Ralph's successor finds it.
+/// Waits until the session of the run is in its events, where the successor of a killed Ralph finds it.
 fn wait_for_session(place: &Place) {
     wait_for_slot(place, "begun");
     let runs = place.env.repo().join("ralph/runs");
@@ -33,7 +33,7 @@ fn has_session(directory: &Path) -> bool {
     })
 }
 
-/// The session that each run of a role went on with.
+/// The sessions that the runs of a role resumed.
 fn resumed(place: &Place, role: &str) -> Vec<String> {
     let runs = place.logged("run_started").into_iter().filter(|run| run["role"] == role);
     runs.map(|run| run["resumed_session"].as_str().unwrap_or("-").to_owned()).collect()

@@ -1,5 +1,5 @@
-//! Whatever an agent in a slot tries on the person's tree, refs, home, specs and prompts: the person's repository is byte for
-//! byte as it was, but for what Ralph itself keeps under `refs/ralph/`, its logs in home, and its landing.
+//! Attacks of an agent in a slot on the person's tree, refs, home, specs and prompts: the person's repository is byte
+//! for byte unchanged, except for `refs/ralph/`, Ralph's logs in home, and its landing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::clones::{isolated, wait_for_slot};
 use crate::pipeline::{PHRASE, Stage, files_below, on, willing};
 
-/// What is tried, by what it is after. `$REPO` is the person's checkout; each is a shell script of its own, in the slot.
+/// The attacks, by target. `$REPO` is the person's checkout; each is a separate shell script, run in the slot.
 const ATTACKS: &[(&str, &str)] = &[
     (
         "a plan, tasks and done markers in the person's home",
@@ -95,10 +95,10 @@ const ATTACKS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A person's repository with something of everything in it.
+/// A person's repository with a bit of everything.
 fn stage(attacks: &[(&str, &str)]) -> Stage {
     let stage = isolated("", "", &["0001-greeting.md", "0002-other.md"]);
-    // As `ralph init` makes it: nothing has to be hidden from git in another way.
+    // As `ralph init` creates it: nothing else has to be hidden from git.
     stage.write("ralph/.gitignore", "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n");
     stage.git(&["add", "-A"]);
     stage.git(&["commit", "-qm", "home"]);
@@ -127,7 +127,7 @@ fn stage(attacks: &[(&str, &str)]) -> Stage {
     stage
 }
 
-/// What Ralph itself writes while agents work.
+/// Whether Ralph itself writes a path while agents work.
 fn is_ralphs(path: &Path) -> bool {
     let own = [
         ".git/refs/ralph",
@@ -150,7 +150,7 @@ fn everything(stage: &Stage) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     files_below(&root).into_iter().map(named).filter(|(path, _)| !is_ralphs(path)).collect()
 }
 
-/// Plays attacks; returns what they changed.
+/// Runs attacks; returns what they changed.
 fn damage(attacks: &[(&str, &str)]) -> Vec<String> {
     let stage = stage(attacks);
     let before = everything(&stage);
@@ -169,7 +169,7 @@ fn damage(attacks: &[(&str, &str)]) -> Vec<String> {
             damage.push(format!("{} was changed or removed", path.display()));
         }
     }
-    // Objects of what is in flight come into the repository; they change nothing that is there.
+    // Objects of work in flight are added to the repository; they change nothing existing.
     let is_new = |path: &&PathBuf| !before.contains_key(*path) && !path.starts_with(".git/objects");
     damage.extend(now.keys().filter(is_new).map(|path| format!("{} is new", path.display())));
     if !damage.is_empty() {
@@ -180,13 +180,13 @@ fn damage(attacks: &[(&str, &str)]) -> Vec<String> {
     fs::write(stage.place.path("go"), "").unwrap();
     let (code, said) = running.finish();
     if code != Some(0) {
-        // A commit that changes Ralph's own state is rejected for as long as it is made.
+        // A commit that changes Ralph's own state is always rejected.
         if !said.contains("changes files that only Ralph may change") {
             damage.push(format!("the work did not land: {said}"));
         }
         return damage;
     }
-    // The landing alone moved the branch, forward, with the work and nothing else.
+    // Only the landing moved the branch, forward, with only the work.
     let landed = stage.git(&["diff", "--name-only", &main, "main", "--", ":!ralph"]);
     if landed != "greeting.txt" {
         damage.push(format!("this landed: {landed}"));
@@ -215,7 +215,7 @@ fn nothing_that_an_agent_tries_in_a_slot_reaches_the_persons_repository() {
     if damage(ATTACKS).is_empty() {
         return;
     }
-    // Which one it was.
+    // Find out which one it was.
     for attack in ATTACKS {
         let found = damage(std::slice::from_ref(attack));
         assert!(found.is_empty(), "{}: {found:#?}", attack.0);
@@ -270,7 +270,7 @@ fn without_the_kernel_what_changed_on_the_persons_side_is_named_and_stops_the_wo
         .says(".git/hooks/post-commit");
     assert!(stage.read("ralph/specs/0001-greeting.md").contains("forged"), "nothing was undone");
     assert_eq!(stage.runs(), "pi");
-    // The person puts it right and starts again: the run is not repeated.
+    // The person fixes it and restarts: the run is not repeated.
     stage.git(&["checkout", "-q", "ralph/specs/0001-greeting.md"]);
     stage.git(&["branch", "-q", "-D", "planted"]);
     fs::remove_file(stage.file(".git/hooks/post-commit")).unwrap();

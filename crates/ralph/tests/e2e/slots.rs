@@ -1,11 +1,11 @@
-//! How slots are made ready: copied files, `setup`, leftovers, warm caches, and slots that cannot be cleared.
+//! Preparing slots: copied files, `setup`, leftovers, warm caches, and slots that cannot be cleaned.
 
 use std::fs;
 
 use crate::clones::{ONE, isolated};
 use crate::pipeline::{Stage, on, willing};
 
-/// An implementer that runs something and commits all that git lets it.
+/// An implementer that runs a script and commits everything that git allows.
 fn implements(script: &str) -> String {
     format!(
         "run {script}\nwrite greeting.txt hello\nrun git add -A; git commit -qm work\n\
@@ -90,7 +90,7 @@ fn names_of_copy_that_are_no_ignored_files_are_said() {
         .says("`notes.txt` is not copied into clones: git does not ignore it");
 }
 
-/// Changes a tracked file, makes one that git does not ignore, and fills a cache.
+/// Changes a tracked file, creates one that git does not ignore, and fills a cache.
 const SETUP: &str = "cache = [\"cache\"]\nsetup = [[\"sh\", \"-c\", \"echo x >> README.md; echo made > made.txt; \
     mkdir -p vendor cache; echo v > vendor/v; echo ran >> cache/count; git config user.name nobody\"]]\n";
 
@@ -174,7 +174,7 @@ fn a_slot_with_the_deepest_directories_serves_the_next_item() {
 #[test]
 fn a_slot_is_refused_with_figures_where_the_disk_has_not_room_for_it_twice() {
     let stage = isolated(&willing(&[]), "", ONE);
-    // Sparse, so that it takes no room itself; git packs it to nothing.
+    // Sparse, so that it takes no space itself; git packs it to almost nothing.
     let big = fs::File::create(stage.file("big.bin")).unwrap();
     big.set_len(48 << 20).unwrap();
     stage.git(&["add", "big.bin"]);
@@ -194,7 +194,7 @@ fn a_slot_is_refused_with_figures_where_the_disk_has_not_room_for_it_twice() {
     assert_eq!(stage.runs(), "");
 }
 
-/// A small file system in memory.
+/// A small in-memory file system.
 struct SmallDisk {
     path: std::path::PathBuf,
 }
@@ -215,14 +215,14 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Passes where a submodule and a large file are filled, and the clone's number is known.
+/// Passes if a submodule and a large file have their content, and the clone's number is set.
 const FILLED: &str =
     "grep -q lib sub/lib.txt && grep -q content big.bin && test \\\"$RALPH_SLOT\\\" = 1";
 
 #[test]
 fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
     let looks = "grep -q lib sub/lib.txt && grep -q content big.bin && test \"$RALPH_SLOT\" = 1";
-    // The agent's own large file is kept where LFS keeps it.
+    // The agent's own large file is kept where LFS stores it.
     let adds = "c=$(printf 'more content\\n' | sha256sum | cut -c1-64); d=.git/lfs/objects/$(echo $c | cut -c1-2)/$(echo $c | cut -c3-4); \
         mkdir -p $d; echo 'more content' > $d/$c; \
         printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%s\\nsize 13\\n' $c > more.bin";
@@ -239,7 +239,7 @@ fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
     stage.git(&["-C", at, "add", "-A"]);
     stage.git(&["-C", at, "commit", "-qm", "library"]);
     stage.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", at, "sub"]);
-    // The filter of a machine without the program: what it would do is done by Ralph.
+    // The filter of a machine without the program: Ralph does its work.
     stage.write(".gitattributes", "*.bin filter=lfs -text\n");
     let text = "content\n";
     let id = "434728a410a78f56fc1b5899c3593436e61ab0c731e9072d95e96db290205e53";
@@ -261,7 +261,7 @@ fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
     assert_eq!(stage.runs(), "piv");
     let gated = stage.told("gate_finished");
     assert!(!gated.is_empty() && gated.iter().all(|gate| gate["status"] == "passed"), "{gated:?}");
-    // Filters are the person's to run.
+    // Only the person runs filters.
     stage.git(&["merge", "-q", "--ff-only", "refs/ralph/landed/main"]);
     let kept = stage.git(&["show", "HEAD:more.bin"]);
     let id = kept.lines().nth(1).unwrap().trim_start_matches("oid sha256:").to_owned();

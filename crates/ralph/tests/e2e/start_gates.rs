@@ -1,4 +1,4 @@
-//! Gates are tried where work begins, before the first agent runs: one that cannot run stops the workflow, a red one is said.
+//! Gates run at the base, before the first agent: one that cannot run stops the workflow, a red one is reported.
 
 use std::fs;
 
@@ -88,7 +88,7 @@ fn a_red_gate_is_said_with_the_end_of_its_output_and_is_not_run_at_the_base_agai
             .says("the gate `greets` already fails before any work (exit 1)")
             .says("looked for it");
         assert_eq!(stage.runs(), "piv");
-        // Neither by the judge: what was found is what it compares with.
+        // The judge does not repeat it either: it compares with this result.
         assert_eq!((at(&stage, "base"), at(&stage, "candidate")), (1, 1), "in place: {in_place}");
     }
 }

@@ -1,7 +1,7 @@
-//! One agent process, whatever it does: started, followed, limited, ended with all it ever started.
+//! One agent process, whatever it does: started, followed, limited, terminated with all its descendants.
 //!
-//! Every test asserts that no process of the run is left, by the mark in their environment; those about output compare
-//! the log with what was written, byte for byte.
+//! Every test asserts that no process of the run is left, by the mark in their environment; tests of output compare the
+//! log with what was written, byte for byte.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::harness::{Place, RALPH, wait_for_file, wait_until};
 use crate::support::process::{processes_marked, run};
 
-/// Every way of leaving a process behind, all deaf to polite requests.
+/// Every way of leaving a process behind, all ignoring polite signals.
 const STUBBORN_FAMILY: &str = "ignore SIGINT SIGTERM SIGHUP\n\
      child exec sleep 600\n\
      setsid exec sleep 600\n\
@@ -21,7 +21,7 @@ const STUBBORN_FAMILY: &str = "ignore SIGINT SIGTERM SIGHUP\n\
      run while [ ! -s ../unmarked ]; do :; done\n\
      write ../ready yes\n";
 
-/// The daemon that carries no mark, found by its command line: the id that it has itself may be one of its own namespace.
+/// Finds the unmarked daemon by its command line: its own pid may be from another namespace.
 fn unmarked_daemon_lives(place: &Place) -> bool {
     let repo = crate::support::text(&place.env.repo());
     let wanted = format!("{repo}/../unmarked");
@@ -34,7 +34,7 @@ fn unmarked_daemon_lives(place: &Place) -> bool {
 
 fn rehearsing_outside(script: &str) -> Place {
     let place = Place::rehearsing(script);
-    // The scripts tell the tests how far they are by files beside the repository.
+    // The scripts report their progress through files next to the repository.
     let beside = place.path("");
     place.configure(&format!(
         "agent = \"rehearsal\"\nwritable = [{beside:?}]\n[agents.rehearsal]\nscript = \"../script\"\n"
@@ -76,7 +76,7 @@ fn a_flood_of_any_kind_is_kept_whole_in_flat_memory() {
             let now: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
             peak = peak.max(now);
         }
-        // The bar of 16 MiB is for the optimised program, and the benchmark's to hold; this one is larger by itself.
+        // The bar of 16 MiB is for the optimised program, and the benchmark checks it; the debug build is larger.
         assert!(peak < 34 << 10, "{peak} kB");
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{said}");
@@ -131,7 +131,7 @@ fn within_a_second_of_a_sigkill_of_ralph_nothing_it_started_is_alive() {
     running.finish();
 }
 
-/// Processes that are gone before anybody can stop them, and have started the next by then, which has the others go on.
+/// Processes that fork and exit before they can be stopped, so that the successor keeps the others running.
 const STORM: &str = "setsid perl -e '$0 = \"storm\"; fork for 1..5; my $end = time + 60; \
      while (time < $end) { kill \"CONT\", -1; exit if fork }'\n";
 
@@ -140,7 +140,7 @@ fn within_a_second_of_a_sigkill_of_ralph_and_its_guards_nothing_of_a_namespace_i
     let place = rehearsing_outside(&format!("{STUBBORN_FAMILY}{STORM}hang\n"));
     let running = place.start(&["agent", "run", "--boundary", "strict", "work"]);
     wait_for_file(&place.path("ready"));
-    // Stopped, Ralph cannot clean up after its guards.
+    // While stopped, Ralph cannot clean up after its guards.
     running.signal(Signal::STOP);
     let outside = |command: &str| command.contains("__guard");
     for (pid, _) in processes_marked(place.env.mark()).iter().filter(|(_, it)| outside(it)) {
@@ -216,8 +216,7 @@ fn an_agent_in_the_kernels_bounds_cannot_signal_its_guard_or_ralph() {
          ralph=$(parent $guard); for s in KILL STOP TERM; do kill -$s $guard; kill -$s $ralph; done 2>&1 | sort -u\n\
          final still here\n",
     );
-    // In a namespace of its own an agent has no process id for them; what it may do to the guard in there is among the
-    // escapes.
+    // In its own namespace an agent has no process id for them; attacks on the guard in there are among the escapes.
     place.more("[sandbox]\nnamespaces = \"off\"\n");
     let report = place.agent_run(&["--boundary", "kernel"]);
     assert_eq!(report.json["final_message"], "still here");
@@ -240,7 +239,7 @@ fn without_the_kernel_a_killed_guard_is_noticed_and_its_charges_are_ended() {
 
 #[test]
 fn a_run_that_kills_the_launcher_of_guards_costs_neither_itself_nor_the_next_run() {
-    // The launcher is what the nearest guard above was forked from.
+    // The launcher is the parent from which the nearest guard was forked.
     let kill = "at=$PPID\nabove() { sed -n 's/^PPid:\\t//p' /proc/$1/status; }\n\
                 while ! grep -qa __guard /proc/$at/cmdline; do at=$(above $at); done\n\
                 launcher=$(above $at)\ngrep -qa __guard /proc/$launcher/cmdline || exit 1\n\
@@ -276,11 +275,11 @@ fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
     let place = rehearsing_outside(script);
     let running = place.start(&["agent", "run", "--boundary", "off", "work"]);
     wait_for_file(&place.path("ready"));
-    // Stopped, Ralph cannot clean up after its guard; then it is killed as well.
+    // While stopped, Ralph cannot clean up after its guard; then it is killed as well.
     running.signal(Signal::STOP);
     let mut guards = processes_marked(place.env.mark());
     guards.retain(|(_, command)| command.contains("__guard"));
-    // The guard is a fork of the launcher, which has the same words.
+    // The guard is a fork of the launcher, with the same command line.
     let is_guard = |pid: i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         guards.iter().any(|(parent, _)| status.contains(&format!("\nPPid:\t{parent}\n")))
@@ -375,7 +374,7 @@ fn ctrl_c_twice_stops_now_whatever_grace_was_configured() {
     let running = place.start(&["agent", "run", "work"]);
     wait_for_file(&place.path("ready"));
     running.signal(Signal::INT);
-    // Signals of one kind that are not taken yet are one signal: the second goes out when the first was heard.
+    // Pending signals of one kind coalesce: send the second after the first was handled.
     wait_until(Duration::from_secs(30), "the first is heard", || {
         let pending = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
         pending.lines().any(|line| line.starts_with("ShdPnd") && line.ends_with("0000000000000000"))
@@ -399,12 +398,12 @@ fn ctrl_z_stops_the_agent_and_the_clocks_too() {
         let mut agents = others.iter().filter(|(_, command)| !command.contains("__guard"));
         agents.all(|(pid, _)| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // A shell that waits for its forked child to become a program waits in D while that child is stopped.
+            // A shell that waits for its forked child to exec is in state D while that child is stopped.
             stat.contains(") T ") || stat.contains(") D ")
         })
     };
     wait_until(Duration::from_secs(30), "all have stopped", all_stopped);
-    // Longer than the run's whole time: only a clock that stands still lets it finish.
+    // Longer than the run's whole time limit: it finishes only if the clock is paused.
     std::thread::sleep(Duration::from_millis(4500));
     assert!(all_stopped());
     fs::write(place.path("go"), "").unwrap();

@@ -1,4 +1,4 @@
-//! What the other tests rely on without looking: that nothing outlives a test, and that a skip is seen.
+//! Tests of the test support: nothing outlives a test, and a skip is visible.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -62,7 +62,7 @@ fn a_missing_agent_is_a_visible_skip_and_a_failure_where_agents_are_required() {
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Runs one of the tests with real agents again, in a place where none is installed.
+/// Runs one of the tests with real agents again, in an environment without any installed.
 fn run_one_scenario(env: &TestEnv, variables: &[(&str, &str)]) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "conformance::codex::goes_on_with_its_session"])

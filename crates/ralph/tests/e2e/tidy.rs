@@ -122,7 +122,7 @@ fn the_architecture_names_every_module() {
 
 /// Names that several types may share.
 const SHARED_NAMES: &[&str] = &[
-    // Two implementations of one thing, of which `cfg` compiles one.
+    // Two implementations of the same thing, of which `cfg` compiles one.
     "Notifier",
     "TreeWatch",
 ];

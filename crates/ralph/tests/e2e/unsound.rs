@@ -1,11 +1,11 @@
-//! What an agent leaves in its clone that is not sound: its work is rejected, with what is wrong; nothing of it is run,
-//! and no other item waits for it.
+//! Unsound content in an agent's clone: its work is rejected with the reason; nothing of it is run, and no other item
+//! is delayed.
 
 use std::fs;
 
 use crate::pipeline::{PHRASE, Stage, on, willing};
 
-/// Objects and refs that must not be taken, each with a word of the reason.
+/// Objects and refs that must not be imported, each with a word of the reason.
 const UNSOUND: &[(&str, &str, &str)] = &[
     (
         "a submodule whose update is a command",
@@ -59,7 +59,7 @@ const UNSOUND: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Refs that git itself does not use: whatever becomes of the work, it is no trouble.
+/// Refs that git itself does not use: whatever the verdict, they cause no trouble.
 const ODD: &[(&str, &str)] = &[
     ("a branch that is no id", "echo nonsense > .git/refs/heads/odd"),
     ("a branch that names itself", "echo 'ref: refs/heads/odd' > .git/refs/heads/odd"),
@@ -84,7 +84,7 @@ fn claims() -> String {
     format!("final <<END\n${{HEAD}}\n{PHRASE}\nEND")
 }
 
-/// Two specs: the first implementer attacks whenever it is asked, the second works.
+/// Two specs: the first implementer attacks in every run, the second works.
 fn attacked(attack: &str, claim: &str, then: &str) -> Stage {
     let stage = Stage::with("", "", &["0001-greeting.md", "0002-other.md"]);
     let canary = stage.place.path("canary");
@@ -98,7 +98,7 @@ fn attacked(attack: &str, claim: &str, then: &str) -> Stage {
     stage
 }
 
-/// The codes of all reasons against the first spec.
+/// The codes of all rejection reasons of the first spec.
 fn codes(stage: &Stage) -> Vec<String> {
     let verdicts = stage.told("verdict");
     let reasons = verdicts
@@ -135,7 +135,7 @@ fn an_agent_that_insists_stops_nobody_but_its_own_item() {
     let (_, attack, _) = UNSOUND[0];
     let stage = attacked(attack, &claims(), "final no");
     let script = fs::read_to_string(stage.place.path("script")).unwrap();
-    // The first item's attempts are over after one run.
+    // The first item's attempts are used up after one run.
     stage.script(
         &script
             .replace("[implementer 2]", "[implementer 9]")

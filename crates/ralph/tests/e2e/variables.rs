@@ -1,4 +1,4 @@
-//! Which of the person's variables reach agents and gates, and what is said about the others.
+//! Which of the person's variables reach agents and gates, and what is reported about the others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use crate::gates::Gated;
 use crate::harness::{PATIENCE, Place, RALPH};
 use crate::support::process::{Finished, run};
 
-/// What a person's shell may hold.
+/// Possible contents of a person's shell environment.
 const PERSONS: [(&str, &str); 6] = [
     ("GITHUB_TOKEN", "secret-token"),
     ("OPENAI_API_KEY", "secret-codex"),
@@ -24,7 +24,7 @@ fn ralph(place: &Place, args: &[&str]) -> Finished {
     run(&place.env, Path::new(RALPH), args, &variables, "", PATIENCE)
 }
 
-/// A program in the place of a CLI that writes down what it was given.
+/// A fake CLI that records its environment.
 fn spy(place: &Place, name: &str) {
     let program = place.path(name);
     let seen = place.env.repo().join(format!("{name}.env"));
@@ -81,7 +81,7 @@ fn gates_get_what_the_person_lets_through_and_a_failure_names_the_rest() {
     assert!(failed.stderr.contains("`[env] pass`"), "{failed}");
     let file = place.env.repo().join("ralph.toml");
     let settings = fs::read_to_string(&file).unwrap();
-    // The person's own file lists names already, so that a repository can only choose among them.
+    // The person's own file already lists names, so a repository can only choose among them.
     let own = place.env.home().join(".config/ralph/config.toml");
     let config = fs::read_to_string(&own).unwrap();
     fs::write(&own, config.replace("pass = [", "pass = [\"DATABASE_URL\", ")).unwrap();

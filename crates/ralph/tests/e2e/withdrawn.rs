@@ -1,14 +1,14 @@
-//! A person's word on an item at work: its run is stopped soon, nothing of it lands, and what it made is kept.
+//! A person's decision on an item in progress: its run is stopped soon, nothing of it lands, and its work is kept.
 
 use std::fs;
 
 use crate::clones::ONE;
 use crate::pipeline::{Stage, on, willing};
 
-/// An implementer that commits something, and would go on for ever.
+/// An implementer that commits something, and would never end.
 const ENDLESS: &str = "write greeting.txt hello\ncommit \"half\" greeting.txt\nwrite left.txt left\nrun touch begun; sleep 600";
 
-/// Plays a spec until its implementer is at work, and something that a person does then; it ends by itself.
+/// Plays a spec until its implementer is running, then an action of the person; it ends by itself.
 fn withdrawn(person: impl FnOnce(&Stage)) -> (Stage, String) {
     let stage = Stage::with("", "", &[ONE[0], "0002-other.md"]);
     stage.script(&willing(&[on("implementer", 1, ENDLESS)]));
@@ -27,7 +27,7 @@ fn assert_kept(stage: &Stage, said: &str) {
     assert_eq!(stage.git(&["show", "refs/ralph/left/0001-greeting:left.txt"]), "left");
     let outcomes = stage.told("run_finished");
     assert_eq!(outcomes[1]["outcome"]["kind"], "withdrawn", "{outcomes:?}");
-    // The next spec had its turn, in a clone without any of it.
+    // The next spec was processed, in a clone without any of it.
     assert_eq!(stage.row("0002-other.md")["state"], "done");
     assert_eq!(stage.read("greeting.txt"), "hello 2\n");
     assert!(!stage.has("left.txt"));
@@ -54,7 +54,7 @@ fn a_spec_that_is_removed_stops_its_run() {
     assert!(!stage.has("ralph/specs/done/0001-greeting.md"));
 }
 
-/// Only a commit on the run's branch is a word on the item: a person who looks at another branch says nothing.
+/// Only a commit on the run's branch decides on the item: checking out another branch does not.
 #[test]
 fn a_person_who_switches_or_commits_something_else_stops_nothing() {
     let stage = Stage::with("", "", ONE);

@@ -1,4 +1,4 @@
-//! What ends the loop: budgets, failures, loops, promises, trouble.
+//! Everything that ends the loop: budgets, failures, loops, promises, trouble.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn b12_4_costs_and_tokens_are_summed_over_runs_and_stages() {
     assert_eq!(site.roles().len(), 2);
     assert!(reason.contains("440 tokens"), "{reason}");
 
-    // What planning cost counts as well.
+    // The cost of planning counts as well.
     let site = Site::new(&format!("{PLANNER}cost 1\n{costly}"));
     let (_, reason) = end(&site, 1, &[SPEC, "--max-cost", "1"]);
     assert_eq!(site.roles(), ["planner"], "{reason}");
@@ -73,12 +73,12 @@ fn each_configured_budget_ends_the_loop_between_runs_and_the_next_build_goes_on(
                 reason.contains(told) && reason.contains("`ralph build` continues"),
                 "{reason}"
             );
-            // Nothing is cut short: what the run did is judged, committed and told.
+            // Nothing is cut short: the run's work is judged, committed and reported.
             assert_eq!(site.logged("task_done").len(), runs);
             assert_eq!(site.logged("budget_exhausted").len(), runs);
             site.assert_clean();
         }
-        // What is complete needs no budget.
+        // A complete plan needs no budget.
         let (result, _) = end(&site, 0, &[]);
         assert_eq!(result, "complete");
         assert_eq!(site.roles(), ["builder", "builder", "verifier"]);
@@ -155,7 +155,7 @@ fn the_promise_ends_the_loop_only_as_a_whole_line_of_the_final_message() {
     let site = Site::planned(script, &tasks);
     let (result, reason) = end(&site, 1, &["--completion-promise", "ALL_DONE"]);
     assert_eq!((result.as_str(), site.roles().len()), ("promised", 2), "{reason}");
-    // An agent's word does not make it done.
+    // An agent's claim alone does not make it done.
     assert!(reason.contains("BUILD"), "{reason}");
     assert_eq!(site.task("t-bbbb")["s"], "d");
 }
@@ -199,7 +199,7 @@ fn a_usage_limit_is_waited_for_and_the_same_run_goes_on() {
     assert_eq!(result, "limited", "{reason}");
 }
 
-/// The bound of iterations holds whatever state the loop is in, also where every run only meets its usage limit again.
+/// The limit of iterations always holds, even if every run hits its usage limit again.
 #[test]
 fn an_agent_that_meets_its_limit_again_and_again_ends_within_the_bound() {
     let script = "[planner]\nlimit in 1s\nexit 1\n[builder]\nlimit in 1s\nexit 1\n";
@@ -224,7 +224,7 @@ fn a_builder_that_touches_ralphs_files_gains_nothing_and_they_are_put_back() {
         "[builder 1]\nwrite a.txt x\nwrite ralph/plan.jsonl {}\nrun ralph task done\nfinal done\n";
     let site = Site::planned(&format!("{script}{BUILDER}{VERIFIER}"), &[task("t-aaaa")]).in_place();
     let before = site.plan_text();
-    // It could have been the person, who is asked.
+    // The person may have made the change, so they are asked.
     let (result, _) = end(&site, 3, &[]);
     assert_eq!((result.as_str(), site.plan_text()), ("waiting", before));
     let (result, _) = end(&site, 0, &[]);

@@ -1,11 +1,11 @@
-//! What a person changes in their own checkout while an agent works there is never lost, and never held against the agent.
+//! A person's changes in their own checkout during a run are never lost, and never held against the agent.
 
 use std::fs;
 
 use super::{BUILDER, Site, VERIFIER, task};
 use crate::harness::{Running, wait_for_file};
 
-/// A build in place whose first builder waits, so that a person can do something meanwhile.
+/// A build in place whose first builder waits, so that the person can act meanwhile.
 fn waiting() -> Site {
     let site = Site::planned("", &[task("t-aaaa")]).in_place();
     let script = format!(
@@ -68,7 +68,7 @@ fn a_plan_that_is_edited_by_hand_is_kept_and_asked_about_and_costs_the_agent_not
     assert!(said.contains(&format!("git checkout {kept} -- ralph/plan.jsonl")), "{said}");
     assert_eq!(site.git(&["show", &format!("{kept}:ralph/plan.jsonl")]), edited.trim_end());
     assert!(!site.plan_text().contains("t-bbbb"));
-    // It was theirs.
+    // The change was the person's.
     site.git(&["checkout", "--quiet", &kept, "--", "ralph/plan.jsonl"]);
     site.exits(0, &["build"]);
     assert_built_once(&site, "t-bbbb");

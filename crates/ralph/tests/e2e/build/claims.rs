@@ -26,7 +26,7 @@ fn a_claim_with_nothing_changed_is_refused_at_once_and_stands_when_the_work_is_t
     site.assert_complete();
 }
 
-/// An agent that is a program of one's own may well print nothing; what it asked for through the channel counts.
+/// A custom agent program may print nothing; its requests through the channel count.
 #[test]
 fn a_builder_that_prints_nothing_is_judged_by_its_claim() {
     let site = Site::planned("", &[task("t-aaaa")]);
@@ -60,7 +60,7 @@ fn work_that_fails_its_gates_is_rejected_and_the_reason_goes_to_the_next_run() {
     assert_eq!(rejected["s"], "p");
     let reason = rejected["reject"].as_str().unwrap();
     let commit = site.records("reject")[0]["done_at"].as_str().unwrap().to_owned();
-    // It goes to whoever has the plan, and names nothing that only this machine has.
+    // The reason is in the shared plan, so it contains nothing specific to this machine.
     assert_eq!(
         reason,
         format!(
@@ -94,7 +94,7 @@ fn gates_that_a_rejected_run_has_broken_are_no_excuse_for_the_next() {
     assert_eq!(site.task("t-aaaa")["s"], "p");
 }
 
-/// What was there when the claim was made counts only if it is there at the end.
+/// Work that existed when the claim was made counts only if it still exists at the end.
 #[test]
 fn work_that_is_gone_when_the_run_ends_is_rejected_in_words_that_the_next_builder_can_act_on() {
     let script = "[builder]\nwrite a.txt x\nrun ralph task done\ndelete a.txt\nfinal done\n";
@@ -202,7 +202,7 @@ fn a_claim_of_no_change_has_a_verifiers_opinion_and_a_person_says_yes() {
     let status: Value = serde_json::from_str(&site.exits(0, &["status", "--json"]).stdout).unwrap();
     assert!(status.to_string().contains("it is so already"), "{status}");
 
-    // Nobody has answered: it is asked again, and nothing runs.
+    // Without an answer it is asked again, and nothing runs.
     site.exits(3, &["build"]);
     assert_eq!(site.roles().len(), 2);
     site.exits(0, &["answer", "t-aaaa", "yes"]);
@@ -305,7 +305,7 @@ fn a_gate_that_cannot_run_is_put_to_a_person_whose_yes_is_done_and_whose_no_is_a
         site.gate(&["no-such-program-anywhere"]);
         let asked = site.exits(3, &["build", "--anyway"]);
         assert!(asked.stderr.contains("no-such-program-anywhere"), "{asked}");
-        // Nobody has answered: it is asked again, and nothing runs.
+        // Without an answer it is asked again, and nothing runs.
         let again = site.exits(3, &["build", "--anyway"]);
         assert!(again.stderr.contains("no-such-program-anywhere"), "{again}");
         assert_eq!(site.roles(), ["builder"]);
@@ -336,7 +336,7 @@ fn a_gate_that_can_be_run_after_all_decides_and_nobody_is_asked_any_more() {
     let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
     fs::write(site.path("ralph.toml"), settings.replace("no-such-program-anywhere", "true"))
         .unwrap();
-    // What a person does meanwhile is theirs.
+    // The person's changes during the run are theirs.
     fs::write(site.path("mine.txt"), "the person's\n").unwrap();
     site.commit_all("put right");
     site.exits(0, &["build"]);

@@ -1,4 +1,4 @@
-//! What a person does with their files and with clones between two starts and during a run is never taken for an agent's work.
+//! A person's changes to their files and to clones, between starts and during a run, are never attributed to an agent.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{Site, task};
 const DONE: &str =
     "write work.txt x\nrun git add -A; git commit -qm work\nrun ralph task done\nfinal done\n";
 
-/// Starts a build, waits for its agent, ends it, and has every clone removed.
+/// Starts a build, waits for its agent, kills it, and removes every clone.
 fn stopped_and_pruned(site: &Site, signal: Signal) {
     let running = site.place.start(&["build"]);
     crate::clones::wait_for_slot(&site.place, "begun");

@@ -1,4 +1,4 @@
-//! What the person says about Ralph's commits: home kept out of them, and signatures.
+//! The person's settings for Ralph's commits: excluding home, and signatures.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ fn with_home_kept_out_of_git_nothing_of_it_is_committed_and_all_else_works() {
 
     site.exits(0, &["build"]);
     assert_eq!(site.roles(), ["planner", "builder", "builder", "verifier"]);
-    // An agent that adds everything has found nothing of home, either.
+    // An agent that adds everything did not find any file of home either.
     assert_eq!(site.commits()[..3], ["mine", "mine", "settings"]);
     assert_eq!(site.git(&["ls-tree", "-r", "HEAD", "ralph"]), home_at_first);
     site.assert_complete();
@@ -62,13 +62,13 @@ fn a_first_task_of_a_home_that_is_kept_out_of_git_is_not_seen_by_it() {
     assert_eq!(site.commits()[0], "settings");
 }
 
-/// A signer that the person's own configuration names; it fails while there is a file `broken` beside the repository.
+/// A signer from the person's own configuration; it fails while there is a file `broken` next to the repository.
 const SIGNER: &str = "#!/bin/sh\ncat > /dev/null\n\
     if test -e \"${0%/*}/broken\"; then echo 'no secret key for you' >&2; exit 2; fi\n\
     echo '[GNUPG:] SIG_CREATED ' >&2\n\
     printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nby %s\\n-----END PGP SIGNATURE-----\\n' \"$3\"\n";
 
-/// A site whose person signs.
+/// A site whose person signs commits.
 struct Signed {
     site: Site,
     before: String,
@@ -105,7 +105,7 @@ impl Signed {
         if broken { fs::write(mark, "").unwrap() } else { fs::remove_file(mark).unwrap() }
     }
 
-    /// Every commit since is signed; returns their subjects, newest first.
+    /// Checks that every commit since is signed; returns their subjects, newest first.
     fn subjects(&self) -> Vec<String> {
         let range = format!("{}..HEAD", self.before);
         for id in self.site.git(&["rev-list", &range]).lines() {
@@ -133,7 +133,7 @@ fn commits_of_plan_and_work_are_signed_as_the_person_does() {
 #[test]
 fn a_signature_that_cannot_be_made_says_whose_settings_count() {
     let signed = Signed::new(Site::planned("", &[task("t-aaaa")]));
-    // What the repository says of signing does not count.
+    // The repository's own signing settings are ignored.
     signed.site.git(&["config", "gpg.format", "ssh"]);
     signed.set_broken(true);
     let said = signed.exits(1, &["task", "add", "Wave"]);
@@ -145,7 +145,7 @@ fn a_signature_that_cannot_be_made_says_whose_settings_count() {
     assert_eq!(signed.subjects().len(), 2);
 }
 
-/// A lock on the branch that a Ralph left which died while it committed without a signature.
+/// A lock on the branch left by a Ralph that died while committing without a signature.
 fn leave_branch_locked(site: &Site) {
     let lock = site.path(".git/refs/heads/main.lock");
     let died_with_it = (1..20).any(|write| {
@@ -167,7 +167,7 @@ fn locks_that_a_dead_ralph_left_are_in_no_signed_commits_way() {
     leave_branch_locked(&signed.site);
     fs::write(&settings, text).unwrap();
     let before = signed.site.git(&["rev-parse", "HEAD"]);
-    // The same dead Ralph may have left this one, or another.
+    // The same dead Ralph may have left this one, or another process.
     let [index, head] = ["index.lock", "HEAD.lock"].map(|name| signed.site.path(".git").join(name));
     for lock in [&index, &head] {
         fs::copy(signed.site.path(".git/refs/heads/main.lock"), lock).unwrap();

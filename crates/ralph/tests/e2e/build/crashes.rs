@@ -1,4 +1,4 @@
-//! Ralph is killed in mid-run, and at each of its fault points; started again, it ends where it would have anyway.
+//! Kills Ralph in mid-run and at each of its fault points; after a restart it reaches the same end state.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::{BUILDER, SPEC, Site, VERIFIER, issue, task, task_with};
 use crate::crash::{Share, Sweep};
 use crate::harness::PATIENCE;
 
-/// How many tests share the fault points of a story, so that they are played side by side.
+/// How many tests share the fault points of a story, so that they run in parallel.
 const SHARES: usize = 2;
 
 struct Story {
@@ -33,21 +33,21 @@ fn accepted() -> Story {
 
 /// A task that fails its gates, then passes them.
 fn rejected() -> Story {
-    // What a run does depends on the plan alone: after a crash it may be another run that does it.
+    // The behaviour of a run depends on the plan alone: after a crash a different run may do it.
     let script = "[builder]\nrun grep -q '\"reject\"' $RALPH_HOME/plan.jsonl && echo right > t-aaaa || echo wrong > t-aaaa\n\
                   run ralph task done\nfinal done\n";
     let script = format!("{script}{VERIFIER}");
     Story { script, tasks: vec![task("t-aaaa")], gate: SOUND, exit: 0 }
 }
 
-/// A claim that nothing has to change, with a verifier's opinion, put to a person.
+/// A claim that nothing has to change, with a verifier's opinion, decided by a person.
 fn questioned() -> Story {
     let script = "[builder]\nrun ralph task done --no-change \"it is so\"\nfinal done\n\
                   [verifier]\nfinal It is.\n";
     Story { script: script.to_owned(), tasks: vec![task("t-aaaa")], gate: &[], exit: 3 }
 }
 
-/// A task that was killed, its parts, and the agent at its limit.
+/// A killed task, its subtasks, and the agent at its usage limit.
 fn decomposed() -> Story {
     let script = "[decomposer]\n\
                   run ralph task add '[{\"id\": \"t-part1\", \"name\": \"One\"}, {\"id\": \"t-part2\", \"name\": \"Two\"}]'\n\
@@ -82,7 +82,7 @@ impl Story {
             let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
             assert_eq!(again.status.code(), Some(self.exit), "{}", context());
             assert_eq!(end_of(site), expected, "{}", context());
-            // A run that Ralph did not see the end of may have done all it was to do; one that was over is not repeated.
+            // A run whose end Ralph did not see may have done all its work; a finished one is not repeated.
             for (role, times) in completed(site) {
                 let allowed = runs.get(&role).copied().unwrap_or_default();
                 assert!(times <= allowed, "{role} {times} times {}", context());
@@ -92,7 +92,7 @@ impl Story {
     }
 }
 
-/// The same in the person's own tree.
+/// The same in the person's own working tree.
 #[test]
 fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_built_in_place() {
     let site = accepted().site();
@@ -102,7 +102,7 @@ fn a_crash_at_any_point_changes_nothing_about_a_task_that_is_built_in_place() {
 
 const ARGS: &[&str] = &["build", "--no-wait"];
 
-/// What counts when it is over: the plan, the commits of work, the tree.
+/// The relevant end state: the plan, the commits of work, the tree.
 fn end_of(site: &Site) -> BTreeMap<String, String> {
     let log = site.git(&["log", "--all", "--format=%H %s"]);
     let mut plan = site.plan_text();
@@ -121,7 +121,7 @@ fn end_of(site: &Site) -> BTreeMap<String, String> {
     ])
 }
 
-/// What became of each task, as its history tells it.
+/// The outcome of each task, from its history.
 fn outcomes(site: &Site) -> Vec<(String, String)> {
     let log: Value = serde_json::from_str(&site.exits(0, &["log", "--all"]).stdout).unwrap();
     let tasks = log["tasks"].as_array().unwrap();
@@ -192,7 +192,7 @@ fn a_crash_at_any_point_changes_nothing_about_a_decomposition_2() {
     decomposed().survives_every_crash(1);
 }
 
-/// Plans a spec in the place of an old plan, with a planner that adds only what is missing, as its prompt asks of it.
+/// Plans a spec over an old plan, with a planner that adds only what is missing, as its prompt demands.
 fn planned_anew() -> Site {
     let script = "[planner]\n\
                   run ralph query tasks | grep -q 'Say hello' || ralph task add 'Say hello'\n\
@@ -230,11 +230,11 @@ fn survives_every_crash_while_planning(number: usize) {
     let expected = (names(), outcomes(&site));
     let finished = Cell::new(0);
     sweep.visit(&points, |point, crashed| {
-        // Asked in a way that nobody can answer: what was begun is not asked again.
+        // Without a terminal: a decision that was already made is not asked for again.
         let begun = site.records("spec")[0]["spec"] == SPEC && site.is_answered();
         let again = site.ralph(if begun { &["plan", SPEC] } else { args });
         let context = || format!("{point}\n{crashed}\n{again}\n{}", site.plan_text());
-        // Where all was done but the last note of it, the plan is there to be planned again.
+        // If only the last record is missing, the plan already exists and may be planned again.
         let is_whole = again.status.code() == Some(3);
         finished.set(finished.get() + usize::from(is_whole));
         assert!(is_whole || again.status.code() == Some(0), "{}", context());
@@ -352,7 +352,7 @@ fn interrupted_at_any_instant_it_starts_nothing_new_and_goes_on_later() {
         let later: Vec<String> = later.iter().map(ToString::to_string).collect();
         match finished.status.code() {
             Some(130) => interrupted += 1,
-            // Before the signal is handled, and when everything is done.
+            // Before the signal is handled, and after everything is done.
             None | Some(0) => assert!(later.is_empty(), "{point}: {later:#?}\n{finished}"),
             Some(_) => panic!("{point}\n{finished}"),
         }
@@ -391,7 +391,7 @@ fn what_a_planner_added_that_was_interrupted_is_committed() {
     site.assert_clean();
 }
 
-/// A verifier that has accepted one of two done tasks, and has more to do.
+/// A verifier that has accepted one of two done tasks and has more to do.
 fn accepting() -> Site {
     let script = "[verifier 1]\nrun ralph task accept t-aaaa\nhang\n[verifier]\nfinal nothing\n";
     let done = |id| task_with(id, json!({"s": "d", "done_at": "abc1234"}));
@@ -404,11 +404,11 @@ fn outcome_of(site: &Site, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", outcomes(site))).1
 }
 
-/// What agents changed is committed as what it was, whoever commits next.
+/// An agent's changes are committed as what they were, whoever commits next.
 #[test]
 fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_was_killed() {
     for is_killed in [true, false] {
-        // In a clone the next start commits what was accepted: the order differs, and is the sweeps' to show.
+        // In a clone the next start commits what was accepted: the order differs, and the sweeps cover it.
         let site = accepting().in_place();
         let running = site.place.start(&["build"]);
         crate::harness::wait_until(PATIENCE, "a task is accepted", || site.is_answered());
@@ -433,7 +433,8 @@ fn what_an_agent_accepted_is_accepted_though_a_person_deletes_right_after_ralph_
     }
 }
 
-/// An investigator that is stopped between its task and the issue's end has made the task: the next one is told so.
+/// An investigator stopped between adding its task and closing the issue has added the task: the next one is told about
+/// it.
 #[test]
 fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
     let add = "run ralph task add '{\"id\": \"t-made\", \"name\": \"Mend the odd\"}'\n";
@@ -453,13 +454,13 @@ fn an_investigator_is_told_which_tasks_were_made_from_its_issues_already() {
     }
 }
 
-/// The result of a run is on disk before the comparison with what was before it begins, which may take long.
+/// The result of a run is on disk before the comparison with the earlier state begins, which may take long.
 #[test]
 fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_repeat_the_run() {
     let forged = "[builder]\nwrite t-aaaa right\nrun ralph task done\nrun echo forged >> ralph/plan.jsonl\nfinal done\n";
     let forging = Story { script: format!("{forged}{VERIFIER}"), ..accepted() };
     for (story, asks) in [(accepted(), false), (forging, true)] {
-        // What is compared is the person's own tree.
+        // The comparison is of the person's own tree.
         let site = story.site().in_place();
         let sweep = Sweep::new(&site.place, ARGS);
         let points = sweep.all_points();
@@ -472,7 +473,7 @@ fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_re
             }
             visited += 1;
             if asks {
-                // Nobody can tell who changed the plan.
+                // It is unknown who changed the plan.
                 site.exits(3, ARGS);
             }
             let again = site.exits(0, ARGS);
@@ -490,14 +491,14 @@ fn killed_while_it_compares_what_a_run_changed_it_compares_again_and_does_not_re
     }
 }
 
-/// Whether there is the result of a run that was not compared yet with what was before it.
+/// Whether there is a run's result that has not been compared with the earlier state yet.
 fn is_uncompared(site: &Site) -> bool {
     let base = fs::read_dir(site.place.path("state/ralph")).unwrap();
     let mut places = base.map(|place| place.unwrap().path().join("uncompared"));
     places.any(|place| fs::read_dir(place).is_ok_and(|mut files| files.next().is_some()))
 }
 
-/// A verdict that is in private state and not yet in the plan is carried out, not reached again.
+/// A verdict that is in private state but not yet in the plan is carried out, not reached again.
 #[test]
 fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
     for (story, told, exit) in [(accepted(), "task_done", 0), (rejected(), "task_rejected", 0)] {
@@ -507,7 +508,7 @@ fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
         let next = |from: usize, program: &str| {
             from + points[from..].iter().position(|point| point.is_start_of(program)).unwrap()
         };
-        // The gate is tried before the builder, and judges what that does.
+        // The gate runs before the builder, and again on its work.
         let first = next(next(next(0, "sh"), "ralph"), "sh");
         let judging = points[first..].iter().take_while(|point| !point.is_start_of("ralph"));
         let last = judging.enumerate().filter(|(_, point)| point.is_start_of("sh")).last();
@@ -543,7 +544,7 @@ fn killed_after_the_verdict_it_runs_no_gate_again_and_the_plan_has_it_once() {
     }
 }
 
-/// What private state says of the verdict on `t-aaaa`.
+/// The recorded verdict on `t-aaaa` in private state.
 fn task_claim(site: &Site) -> Option<String> {
     let base = fs::read_dir(site.place.path("state/ralph")).unwrap();
     let mut places = base.map(|place| place.unwrap().path().join("tasks"));

@@ -1,8 +1,8 @@
-//! Private state that is damaged between two starts, in place: nothing panics, what is lost is said, and the rest goes on.
-//! In clones, and in all workflows: see `private_state`.
+//! Private state damaged between two starts, in place: nothing panics, losses are reported, and the rest continues. For
+//! clones and all workflows, see `private_state`.
 //!
-//! Ralph is killed, every file that it left in private state is damaged in turn, and it is started again. A normal test
-//! run damages each file in one of three ways, chosen by the seed of crash sweeps; `RALPH_CRASH_SWEEP=all` in all of them.
+//! Ralph is killed, every file it left in private state is damaged in turn, and it is restarted. A normal test run
+//! damages each file in one of three ways, chosen by the seed of crash sweeps; `RALPH_CRASH_SWEEP=all` in all of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::crash::{Sweep, seed};
 
 const ARGS: &[&str] = &["build", "--no-wait"];
 
-/// What is large, or belongs to git and is checked by its own hashes, and what nobody reads again.
+/// Excluded: large files, git's files, which have their own hashes, and files that are never read again.
 const LEFT_OUT: [&str; 10] = [
     "repositories",
     "slot-state",
@@ -44,18 +44,18 @@ const DAMAGES: [Damage; 3] = [
 enum Killed {
     /// While the first builder works.
     InRun,
-    /// While a gate judges what it did.
+    /// While a gate checks its work.
     InGate,
 }
 
-/// A place that Ralph was killed in.
+/// Kills Ralph at the given point.
 fn killed(site: &Site, when: Killed) {
     let sweep = Sweep::new(&site.place, ARGS);
     let points = sweep.all_points();
     let next = |from: usize, program: &str| {
         from + points[from..].iter().position(|point| point.is_start_of(program)).unwrap()
     };
-    // The gate is tried before the builder, and judges what that does.
+    // The gate runs before the builder, and again on its work.
     let agent = next(next(0, "sh"), "ralph");
     let at = match when {
         Killed::InRun => agent,
@@ -64,13 +64,13 @@ fn killed(site: &Site, when: Killed) {
     sweep.killed_at(&points[at]).expect("it is killed in the middle");
 }
 
-/// Lists the files of private state that are Ralph's own records.
+/// Lists Ralph's own records in private state.
 fn records(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let kind = fs::symlink_metadata(&path).unwrap();
-        // The clones of slots, and the draft of home, are repositories.
+        // The clones of slots and the draft of home are repositories.
         let is_clone = ["slots", "drafts"].iter().any(|kind| directory.ends_with(kind));
         if kind.is_dir() && !LEFT_OUT.contains(&name) && !is_clone {
             records(&path, found);
@@ -81,7 +81,7 @@ fn records(directory: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// Whether everything of a run that was over, and is done again, is said.
+/// Whether repeating a finished run is reported.
 fn says_so(said: &str) -> bool {
     ["cannot be read", "private state was missing", "cannot be compared"]
         .iter()
@@ -107,7 +107,7 @@ fn damage_all(site: &Site, when: Killed) {
             fs::write(file, damage(bytes)).unwrap();
             let (mut code, mut said) = site.place.start(ARGS).finish();
             if code == Some(3) && said.contains("uncommitted changes") && says_so(&said) {
-                // Without the record of what was there before, what a run left may be the person's, who takes it.
+                // Without the record of the earlier state, a run's leftovers may be the person's, who commits them.
                 site.commit_all("mine");
                 let again = site.place.start(ARGS).finish();
                 code = again.0;
@@ -118,7 +118,7 @@ fn damage_all(site: &Site, when: Killed) {
                 problems.push("it does not go on");
             }
             let builders = site.roles().iter().filter(|role| *role == "builder").count();
-            // A killed builder runs again; one that had ended does not, unless its loss is said.
+            // A killed builder runs again; a finished one does not, unless its loss is reported.
             let expected = if matches!(when, Killed::InRun) { 3 } else { 2 };
             if builders != expected && !says_so(&said) {
                 problems.push("a run is repeated without a word");

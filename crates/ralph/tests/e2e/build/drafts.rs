@@ -1,8 +1,8 @@
-//! What an agent was told is in the plan, is in the plan after its run, whatever it does to the work tree.
+//! A change acknowledged to an agent is in the plan after its run, whatever the agent does to the working tree.
 
 use super::{Site, task};
 
-/// What a builder does right after `ralph issue add`.
+/// A builder's actions right after `ralph issue add`.
 const HABITS: [&str; 6] = [
     "git reset -q --hard",
     "git stash -q; true",

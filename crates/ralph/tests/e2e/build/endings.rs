@@ -1,4 +1,4 @@
-//! Everything ends: trouble of any kind, work that is rejected again and again, rounds that keep each other busy.
+//! Everything terminates: any kind of trouble, work rejected repeatedly, rounds that keep each other busy.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn end(site: &Site, code: i32, args: &[&str]) -> (String, String) {
     (end["result"].as_str().unwrap().to_owned(), end["reason"].as_str().unwrap().to_owned())
 }
 
-/// Builders that crash and say nothing in turn, so that no trouble comes three times in a row.
+/// Builders that alternately crash and print nothing, so that no trouble occurs three times in a row.
 fn in_turn(times: u32) -> String {
     let steps = |run: u32| if run % 2 == 1 { "exit 1\n" } else { "" };
     let runs = (1..=times).map(|run| format!("[builder {run}]\n{}", steps(run)));
@@ -20,12 +20,12 @@ fn in_turn(times: u32) -> String {
 #[test]
 fn ten_troubles_of_one_task_stop_the_loop_whatever_their_kind_and_whoever_counted_them() {
     let site = Site::planned(&in_turn(10), &[task("t-aaaa")]);
-    // Runs in trouble are runs.
+    // Runs in trouble count as runs.
     let (result, reason) = end(&site, 1, &["4"]);
     assert_eq!((result.as_str(), site.roles().len()), ("out_of_budget", 4), "{reason}");
     let (result, reason) = end(&site, 1, &["--max-iterations", "3"]);
     assert_eq!((result.as_str(), site.roles().len()), ("out_of_budget", 7), "{reason}");
-    // The count was not forgotten with the process.
+    // The count survives the process.
     let (result, reason) = end(&site, 1, &[]);
     assert_eq!((result.as_str(), site.roles().len()), ("stuck", 10), "{reason}");
     assert!(site.task("t-aaaa").get("reject").is_none());
@@ -43,7 +43,7 @@ fn a_task_that_is_rejected_five_times_is_put_to_a_person_whose_words_go_on_with_
     let (result, reason) = end(&site, 3, &["9", "--max-failures", "0"]);
     assert_eq!((result.as_str(), site.roles().len()), ("waiting", 5), "{reason}");
     assert!(reason.contains("rejected 5 times"), "{reason}");
-    // Starting again asks again, and runs nobody.
+    // A restart asks again, and starts no run.
     end(&site, 3, &["9", "--max-failures", "0"]);
     assert_eq!(site.roles().len(), 5);
     // A no is taken as one: nothing runs, and the next start asks again.
@@ -84,7 +84,7 @@ fn a_task_that_is_rejected_five_times_is_tried_again_with_retry() {
     assert_eq!(status["questions"], serde_json::json!([]));
 }
 
-/// Rounds that each look like progress: the loop is bounded by what is left to do, not by what is done.
+/// Rounds that each look like progress: the loop is bounded by the remaining work, not by what is done.
 fn ends_without_gain(script: &str, rounds: &[&str]) {
     let site = Site::planned(script, &[task("t-aaaa")]);
     let (result, reason) = end(&site, 1, &["40"]);
@@ -92,7 +92,7 @@ fn ends_without_gain(script: &str, rounds: &[&str]) {
     let roles = site.roles();
     let judging: Vec<&str> =
         roles.iter().map(String::as_str).filter(|role| *role != "builder").collect();
-    // The first round is what the others are measured by.
+    // The first round is the reference for the others.
     assert_eq!(judging, rounds);
     site.assert_clean();
 }
@@ -132,14 +132,14 @@ fn rounds_without_a_gain_are_not_given_back_by_a_restart_but_by_retry() {
 fn rounds_count_anew_after_a_person_changed_the_plan() {
     let done = super::task_with("t-aaaa", serde_json::json!({"s": "d"}));
     let site = Site::planned(&format!("{BUILDER}[verifier]\nfinal no idea\n"), &[done]);
-    // The first round is what the others are measured by.
+    // The first round is the reference for the others.
     end(&site, 1, &["--max-failures", "3"]);
     assert_eq!(site.roles(), ["verifier"; 3]);
     site.exits(0, &["task", "accept"]);
     site.exits(0, &["task", "add", "Another"]);
     let (result, reason) = end(&site, 1, &["--max-failures", "2"]);
     assert_eq!(result, "out_of_budget", "{reason}");
-    // Nobody changes the plan between these two: the second one begins with two rounds without a gain.
+    // The plan does not change between these two: the second one begins with two rounds without progress.
     let (result, reason) = end(&site, 1, &["--max-failures", "9"]);
     assert_eq!(result, "no_gain", "{reason}");
     assert_eq!(site.roles()[3..], ["builder", "verifier", "verifier", "verifier", "verifier"]);

@@ -1,8 +1,8 @@
-//! Agents that move home away, empty it, or take away what keeps its private files out of git.
+//! Agents that move home away, empty it, or remove the ignore file for its private files.
 
 use super::{SPEC, Site, VERIFIER, task};
 
-/// A site that was set up, with a builder that does something to home before it does its task.
+/// An initialised site, with a builder that does something to home before its task.
 fn site(doing: &str) -> Site {
     let script = format!(
         "[builder]\nappend t-aaaa done\nrun {doing}\nrun ralph task done\nfinal done\n{VERIFIER}"

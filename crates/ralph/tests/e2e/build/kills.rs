@@ -1,4 +1,4 @@
-//! Tasks that were too large: killed, broken into parts, and given up on when that does not help.
+//! Tasks that were too large: killed, decomposed, and given up if that does not help.
 
 use std::fs;
 
@@ -26,10 +26,10 @@ fn a_task_that_runs_out_of_time_is_broken_up_and_its_dependents_wait_for_the_par
     site.exits(1, &["build", "1"]);
     let killed = site.task("t-huge");
     assert_eq!((&killed["s"], &killed["kill"]), (&json!("p"), &json!("timeout")));
-    // The log is where it says, and says what happened.
+    // The log exists at the given path and contains what happened.
     let log = site.path(killed["kill_log"].as_str().unwrap());
     assert!(fs::read_to_string(&log).unwrap().contains("half.txt"), "{}", log.display());
-    // What it got done is in its clone; nobody has judged it, so it is on no branch.
+    // Its unfinished work is in its clone; it was not judged, so it is on no branch.
     assert!(!site.commits().iter().any(|subject| subject.contains("unfinished")));
     site.assert_clean();
 
@@ -86,7 +86,7 @@ fn a_task_whose_context_is_full_is_broken_up_too() {
     site.assert_complete();
 }
 
-/// B12.11: the log of the killed run is in home, under the name that the task has for it, and the decomposer can read it.
+/// B12.11: the log of the killed run is in home, under the path in the task, and the decomposer can read it.
 #[test]
 fn b12_11_the_decomposer_reads_the_log_that_the_killed_task_names() {
     let log = "ralph task show $RALPH_TASK | sed -n 's/.*\"kill_log\": \"\\(.*\\)\".*/\\1/p'";
@@ -133,7 +133,7 @@ fn a_decomposition_has_two_to_five_parts_and_stays_within_them_over_a_crash() {
     assert_eq!(allowed, [true, false, true, false, false], "{answers:?}");
     assert!(answers[1].1.contains("at least 2 subtasks"), "{answers:?}");
     assert!(answers[3].1.contains("at most 5 subtasks"), "{answers:?}");
-    // With its parts there, the task itself goes.
+    // Once its subtasks exist, the task itself is removed.
     let names: Vec<_> = site.records("task").iter().map(|task| task["name"].clone()).collect();
     assert_eq!(names, ["One", "Two", "Three"]);
     assert!(site.records("task").iter().all(|task| task["parent"] == "t-huge"));

@@ -1,4 +1,4 @@
-//! The build loop with the rehearsal agent: a spec from `ralph plan` to COMPLETE, and everything that comes between.
+//! The build loop with the rehearsal agent: a spec from `ralph plan` to COMPLETE, and everything in between.
 
 mod bounds;
 mod checkout_edits;
@@ -32,10 +32,10 @@ const SPEC: &str = "greet.md";
 /// A planner that adds the one task `t-hello`.
 const PLANNER: &str = "[planner]\nrun ralph task add '{\"id\": \"t-hello\", \"name\": \"Say hello\"}'\nfinal planned\n";
 
-/// A builder that does what it was given and leaves the commit to Ralph.
+/// A builder that does its task and leaves the commit to Ralph.
 const BUILDER: &str = "[builder]\nappend ${RALPH_TASK} done\nrun ralph task done\nfinal done\n";
 
-/// A verifier that finds everything in order.
+/// A verifier that accepts everything.
 const VERIFIER: &str = "[verifier]\nrun ralph task accept\nfinal fine\n";
 
 /// A workspace with a spec, and an agent that plays a script.
@@ -48,14 +48,14 @@ impl Site {
         let site = Site { place: Place::rehearsing(script) };
         fs::create_dir_all(site.path("ralph/specs")).unwrap();
         fs::write(site.path("ralph/specs").join(SPEC), "# Greet\n\nSay hello.\n").unwrap();
-        // Nobody here is spared by waiting after a failure.
+        // No backoff after failures in these tests.
         let settings = fs::read_to_string(site.path("ralph.toml")).unwrap();
         fs::write(site.path("ralph.toml"), format!("limits.backoff = \"0s\"\n{settings}")).unwrap();
         site.commit_all("a spec");
         site
     }
 
-    /// A workspace whose plan has tasks already.
+    /// A workspace whose plan already has tasks.
     fn planned(script: &str, tasks: &[Value]) -> Site {
         let site = Site::new(script);
         site.write_plan(tasks);
@@ -63,13 +63,13 @@ impl Site {
         site
     }
 
-    /// Has agents work in the person's own tree.
+    /// Makes agents work in the person's own working tree.
     fn in_place(self) -> Site {
         self.place.env.in_place();
         self
     }
 
-    /// Moves it to a file system in memory.
+    /// Moves it to an in-memory file system.
     fn in_memory(self) -> Site {
         Site { place: crash::in_memory(self.place) }
     }
@@ -78,7 +78,7 @@ impl Site {
     fn configure(&self, more: &str) {
         let path = self.path("ralph.toml");
         let text = fs::read_to_string(&path).unwrap();
-        // Keys of the top must stand before its tables.
+        // Top-level keys must precede tables.
         fs::write(&path, format!("{more}\n{text}")).unwrap();
         self.commit_all("settings");
     }
@@ -137,7 +137,7 @@ impl Site {
         found.unwrap_or_else(|| panic!("no {id} in\n{}", self.plan_text()))
     }
 
-    /// What the log tells under a name.
+    /// The log entries of a name.
     fn logged(&self, name: &str) -> Vec<Value> {
         self.place.logged(name)
     }
@@ -147,7 +147,7 @@ impl Site {
         self.place.roles()
     }
 
-    /// What agents were answered through their channels.
+    /// The replies to agents through their channels.
     fn answers(&self) -> Vec<(bool, String)> {
         let asked = self.logged("mutation_requested");
         asked
@@ -158,7 +158,7 @@ impl Site {
             .collect()
     }
 
-    /// Whether a request of an agent was answered, also while the log is not there yet.
+    /// Whether an agent's request was answered, even while the log does not exist yet.
     fn is_answered(&self) -> bool {
         let log = fs::read_to_string(self.path("ralph/ralph.log"));
         log.is_ok_and(|log| log.contains("\"mutation_requested\""))
@@ -169,12 +169,12 @@ impl Site {
         self.place.env.commits()
     }
 
-    /// Nothing waits to be committed.
+    /// Asserts that there is nothing to commit.
     fn assert_clean(&self) {
         assert_eq!(self.git(&["status", "--porcelain"]), "");
     }
 
-    /// The plan is as a complete one is: the spec, and nothing of it left.
+    /// Asserts that the plan is complete: the spec without any task.
     fn assert_complete(&self) {
         let left: Vec<Value> = [self.records("task"), self.records("issue")].concat();
         assert!(left.is_empty(), "{left:?}");
@@ -182,12 +182,12 @@ impl Site {
         self.place.assert_nothing_left();
     }
 
-    /// Runs `ralph` with a terminal for its stdin, on which `typed` was typed.
+    /// Runs `ralph` with a terminal as stdin, on which `typed` was typed.
     fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
         self.place.at_terminal(args, typed)
     }
 
-    /// Starts `ralph` with a terminal for its stdin, and returns it with the other end of that.
+    /// Starts `ralph` with a terminal as stdin, and returns it with the other end.
     fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
         self.place.start_at_terminal(args, typed)
     }

@@ -17,7 +17,7 @@ fn what_a_builder_leaves_is_committed_whatever_its_name() {
     site.exits(0, &["build"]);
     site.assert_complete();
     are_all(&repo.join("made"), "made");
-    // Git quotes the names, so that each has a line.
+    // Git quotes the names, so that each is on one line.
     let committed = site.git(&["ls-tree", "-r", "--name-only", "HEAD", "made"]);
     assert_eq!(committed.lines().count(), names().len(), "{committed}");
 }

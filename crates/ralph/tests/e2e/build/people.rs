@@ -1,4 +1,4 @@
-//! What the loop asks a person, and what it does where none is there; what a person does to it.
+//! The loop's questions to a person, its behaviour without a terminal, and a person's changes during the loop.
 
 use std::cell::RefCell;
 use std::fs;
@@ -43,7 +43,7 @@ fn at_a_terminal_no_and_the_end_of_input_leave_everything_as_it_was() {
         let site = with_uncommitted_plan();
         let (head, plan) = (site.git(&["rev-parse", "HEAD"]), site.plan_text());
         let (code, said) = site.at_terminal(&["build"], typed);
-        // Who declines has what they wanted.
+        // Declining is a success.
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("nothing was changed"), "{said}");
         assert_eq!((site.git(&["rev-parse", "HEAD"]), site.plan_text()), (head, plan));
@@ -116,7 +116,7 @@ fn a_conflict_in_the_plan_is_named_and_not_committed_for_the_person() {
     }
 }
 
-/// What can be known before the first run is said before it, about the person's own file.
+/// Problems that can be known before the first run are reported before it, with the person's own file.
 #[test]
 fn a_plan_that_no_agent_could_work_on_is_refused_before_any_runs() {
     let twice = [task("t-aaaa"), task("t-bbbb"), task("t-aaaa")];
@@ -146,7 +146,7 @@ fn a_plan_that_became_unworkable_during_a_run_is_refused_before_the_next_one() {
     for in_place in [false, true] {
         let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
         let site = if in_place { site.in_place() } else { site };
-        // The edit is there before the first run, and git has not seen it: it is taken up with the next step.
+        // The edit exists before the first run and is not committed: it is taken over with the next step.
         let script = format!(
             "[builder 1]\nrun touch {0}/begun; until [ -e {0}/go ]; do sleep 0.02; done\nwrite t-aaaa x\n\
              run ralph task done\nfinal done\n{BUILDER}{VERIFIER}",
@@ -167,7 +167,7 @@ fn a_plan_that_became_unworkable_during_a_run_is_refused_before_the_next_one() {
             said.contains("`t-bbbb` is already on line") || said.contains("`t-bbbb` twice"),
             "{said}"
         );
-        // Once it is mended the work goes on, and what was finished is not repeated.
+        // Once it is fixed the work continues, and finished work is not repeated.
         let text = site.plan_text();
         let mut lines: Vec<&str> = text.lines().collect();
         let second = lines.iter().rposition(|line| line.contains("t-bbbb")).unwrap();
@@ -218,7 +218,7 @@ fn interrupted_it_stops_and_goes_on_where_it_was() {
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("`ralph build` continues"), "{said}");
     site.place.assert_nothing_left();
-    // What the agent said meanwhile is kept and committed; its work waits for the next run.
+    // The agent's requests meanwhile are kept and committed; its work waits for the next run.
     assert_eq!(site.records("issue").len(), 1);
     assert_eq!(site.git(&["status", "--porcelain"]), "");
 
@@ -253,7 +253,7 @@ fn a_task_that_a_person_takes_away_during_its_run_is_not_judged_and_the_loop_goe
     }
 }
 
-/// Wherever it stands still before its work has landed: what a person says then is the last word.
+/// Wherever it is stopped before its work has landed: the person's later decision wins.
 #[test]
 fn a_build_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     let site = || Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
@@ -286,7 +286,7 @@ fn a_build_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     assert!(cancelled > 0, "{total} points");
 }
 
-/// A run that would go on for ever: the person's word ends it, and what it made is kept.
+/// A run that would never end: the person's decision stops it, and its work is kept.
 #[test]
 fn a_run_on_a_task_that_a_person_takes_away_is_stopped_soon() {
     let words: [&[&str]; 2] = [&["task", "delete", "t-aaaa"], &["task", "done", "t-aaaa"]];
@@ -310,7 +310,7 @@ fn a_run_on_a_task_that_a_person_takes_away_is_stopped_soon() {
     }
 }
 
-/// What a person rejects is built again in a clone of its own, with their words, and lands again.
+/// A rejected task is built again in its own clone, with the person's reason, and lands again.
 #[test]
 fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
     let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
@@ -326,7 +326,7 @@ fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
     let running = site.place.start(&["build"]);
     crate::clones::wait_for_slot(&site.place, "begun");
     assert_eq!(fs::read_to_string(site.path("made.txt")).unwrap(), "first\n", "it has landed");
-    // While another task is at work: that one is not disturbed.
+    // While another task is in progress, which is not disturbed.
     site.exits(0, &["task", "reject", "t-aaaa", "not like this"]);
     fs::write(site.place.path("go"), "").unwrap();
     let (code, said) = running.finish();
@@ -340,7 +340,7 @@ fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
     site.assert_complete();
 }
 
-/// The person commits to the file that each builder is just writing; asked about it after the third time, they say no.
+/// The person commits to the file that each builder is writing; asked about it after the third time, they say no.
 #[test]
 fn work_that_goes_back_after_a_question_about_landings_begins_where_the_branch_is() {
     let site = Site::planned("", &[task("t-aaaa")]);
@@ -367,7 +367,7 @@ fn work_that_goes_back_after_a_question_about_landings_begins_where_the_branch_i
         fs::write(site.path("hello.txt"), format!("the person's {number}\n")).unwrap();
         site.git(&["add", "hello.txt"]);
         site.git(&["commit", "-qm", &format!("the person's {number}")]);
-        // The plan moves too, which is no change of the agent's.
+        // The plan changes too, which is not a change by the agent.
         site.exits(0, &["task", "add", &format!("later {number}")]);
         fs::write(site.place.path(&format!("go{number}")), "").unwrap();
     }

@@ -1,4 +1,4 @@
-//! `ralph plan <spec>`: from a spec to tasks, and what becomes of those that are there.
+//! `ralph plan <spec>`: from a spec to tasks, and the handling of existing tasks.
 
 use std::fs;
 
@@ -60,7 +60,7 @@ fn with_unfinished_tasks_and_nobody_to_ask_it_exits_with_3_and_changes_nothing()
         ] {
             assert!(finished.stderr.contains(line), "{finished}");
         }
-        // What it says to do is what does it, whichever command was asked.
+        // The hint it prints works for either command.
         assert!(
             finished.stderr.contains(&format!("`ralph plan {SPEC} --yes` cancels")),
             "{finished}"
@@ -82,7 +82,7 @@ fn they_are_cancelled_by_yes_and_by_c_and_tombstones_go_with_them() {
         let ids: Vec<_> = site.records("task").iter().map(|task| task["id"].clone()).collect();
         assert_eq!(ids, ["t-hello"]);
         assert!(site.records("reject").is_empty());
-        // Git keeps them.
+        // They stay in git's history.
         assert!(site.git(&["log", "-p", "--", "ralph/plan.jsonl"]).contains("t-aaaa"));
         site.assert_clean();
     }
@@ -101,7 +101,7 @@ fn a_and_the_end_of_input_abort_with_everything_as_it_was() {
     }
 }
 
-/// A site with a task of another spec that is not the current one.
+/// A site with a task of a spec that is not the current one.
 fn with_leftovers(current: &str) -> Site {
     let site = Site::new(&format!("{PLANNER}{BUILDER}{VERIFIER}"));
     let text =
@@ -212,7 +212,7 @@ fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
     site.assert_clean();
 }
 
-/// A file of the workspace is a spec as well, from wherever it is named.
+/// Any file of the workspace can be a spec, from any directory.
 #[test]
 fn a_spec_beside_home_is_planned_and_built() {
     let planner = PLANNER.replacen("[planner]\n", "[planner]\nexpect-prompt Wave a hand.\n", 1);
@@ -261,7 +261,7 @@ fn that_the_spec_is_gone_is_said_before_anything_is_built() {
     assert!(finished.stderr.contains("the plan's spec `"), "{finished}");
 }
 
-/// One rule for all workflows: what is longer than a prompt should be has to be read from its file.
+/// The same rule in all workflows: text that is too long for a prompt must be read from its file.
 #[test]
 fn a_spec_that_is_too_long_for_a_prompt_is_cut_for_whoever_is_shown_it() {
     let told = "expect-prompt (The spec goes on; read its file.)\n";

@@ -1,4 +1,4 @@
-//! A workspace whose children are repositories: work is committed, judged and kept in whichever it was done.
+//! A workspace whose subdirectories are repositories: work is committed, judged and kept in the one where it was done.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn work_in_two_of_them_is_judged_in_both() {
     let siblings = Siblings::new(HOME, &format!("{script}{VERIFIER}"), SOUND, &[task("t-aaaa")]);
     siblings.write("alpha/mine.md", "the person's\n");
     siblings.exits(1, &["build", "1", "--allow-dirty"]);
-    // Nothing of it lands in either, and what is the person's stays.
+    // Nothing lands in either, and the person's files are kept.
     assert_eq!(siblings.work("alpha"), ["start"]);
     assert_eq!(siblings.work("beta"), ["start"]);
     assert_eq!(siblings.git("alpha", &["status", "--porcelain"]), "?? mine.md");
@@ -152,7 +152,7 @@ fn a_builder_that_touches_the_plan_loses_that_and_nothing_of_its_work_beside_it(
     let script = "[builder 1]\nwrite beta/b.txt fine\nwrite alpha/ralph/plan.jsonl {}\nrun ralph task done\nfinal done\n";
     let siblings = Siblings::new(HOME, &format!("{script}{VERIFIER}"), SOUND, &[task("t-aaaa")]);
     siblings.site.place.env.in_place();
-    // Nobody can tell whether it was the person.
+    // It may have been the person.
     let asked = siblings.exits(3, &["build", "1"]);
     assert!(asked.stderr.contains("alpha/ralph/plan.jsonl. Nobody can tell"), "{asked}");
     assert_eq!(siblings.record("task")["s"], "p");

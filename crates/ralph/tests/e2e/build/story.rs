@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{BUILDER, SPEC, Site, VERIFIER, issue, task, task_with};
 
-/// Everything that can befall a task on its way, one after the other.
+/// Everything that can happen to a task, in sequence.
 const EVERYTHING: &str = r#"
 [planner]
 expect-prompt Say hello.
@@ -136,7 +136,7 @@ fn a_spec_goes_from_plan_to_complete_through_all_that_can_befall_its_tasks() {
     site.assert_complete();
     assert_eq!(fs::read_to_string(site.path("word.txt")).unwrap(), "hello,\n");
     assert!(site.path("gate.txt").exists() && !site.path("door.txt").exists());
-    // Everybody was allowed what they asked for.
+    // Every request was granted.
     assert!(site.answers().iter().all(|(accepted, _)| *accepted), "{:?}", site.answers());
 
     // The relations are in the history of the plan.
@@ -156,7 +156,7 @@ fn a_spec_goes_from_plan_to_complete_through_all_that_can_befall_its_tasks() {
     }
 }
 
-/// B12.12: from `done_at` the work is found.
+/// B12.12: `done_at` leads to the work.
 #[test]
 fn b12_12_code_and_plan_are_two_commits_and_done_at_is_the_one_with_the_work() {
     let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
@@ -185,7 +185,7 @@ fn a_run_that_asks_is_told_its_iteration_its_stage_and_what_it_was_given() {
          [investigator]\n{ask}run ralph issue done\nfinal nothing\n"
     );
     let site = Site::planned("", &[task("t-aaaa"), task("t-bbbb")]);
-    // Somewhere that every role may write to.
+    // A directory that every role may write to.
     let seen = site.place.path("seen");
     let name = seen.to_str().unwrap();
     fs::create_dir(&seen).unwrap();
@@ -204,11 +204,11 @@ fn a_run_that_asks_is_told_its_iteration_its_stage_and_what_it_was_given() {
         (&json!("BUILD"), &json!("t-aaaa")),
         "{next}"
     );
-    // What it asks for is there at once; what it claims is not its to decide.
+    // Requests take effect at once; a claim does not.
     assert_eq!(json("issues")[0]["desc"], "odd");
     assert!(json("claimed")["tasks"]["done"].as_array().unwrap().is_empty(), "{}", json("claimed"));
     assert!(json("accepted")["done"].as_array().unwrap().is_empty(), "{}", json("accepted"));
-    // A person may ask as well, and between builds there is no iteration.
+    // A person may query as well, and between builds there is no iteration.
     assert_eq!(site.exits(0, &["query", "iteration"]).stdout.trim(), "0");
 }
 
@@ -268,7 +268,7 @@ fn every_way_to_start_the_loop_is_the_same_loop() {
     }
 }
 
-/// The plan is where home is, wherever that was said.
+/// The plan is in home, wherever that is configured.
 #[test]
 fn ralph_alone_builds_the_plan_of_a_home_with_another_name() {
     let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), &[task("t-aaaa")]);
@@ -276,7 +276,7 @@ fn ralph_alone_builds_the_plan_of_a_home_with_another_name() {
     site.configure("home = \"brain\"\n");
     site.exits(0, &[]);
     assert_eq!(site.ralph(&["query", "stage"]).stdout, "COMPLETE\n");
-    // A mistyped command is not taken for a spec to build.
+    // A mistyped command is not treated as a spec to build.
     let mistyped = site.exits(2, &["--quiet", "staus"]);
     assert!(mistyped.stderr.contains("unrecognized subcommand 'staus'"), "{mistyped}");
 }

@@ -28,7 +28,7 @@ pub(super) fn brings_a_spec_from_plan_to_complete(stage: &Stage) {
     builds(stage);
 }
 
-/// Plans a spec and builds it, wherever agents work.
+/// Plans a spec and builds it, in a clone or in place.
 pub(super) fn builds(stage: &Stage) {
     let specs = stage.env.repo().join("ralph/specs");
     fs::create_dir_all(&specs).unwrap();
@@ -53,7 +53,7 @@ pub(super) fn builds(stage: &Stage) {
     let plan = fs::read_to_string(stage.env.repo().join("ralph/plan.jsonl")).unwrap();
     assert!(!plan.contains("t-hello"), "{plan}");
 
-    // What each was answered reached it.
+    // Each agent received its reply.
     let turns = server.turns();
     assert!(told(&turns, 1).contains("t-hello"), "{}", told(&turns, 1));
     let answers = told(&turns, 3);

@@ -1,4 +1,5 @@
-//! The real CLIs in clones: a spec and a plan come to their ends, and a session that a kill cut short goes on in its clone.
+//! The real CLIs in clones: a spec and a plan are completed, and a session interrupted by a kill is resumed in its
+//! clone.
 
 use std::fs;
 use std::path::Path;
@@ -61,13 +62,13 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
     let script = Script::new()
         .shell("echo 'half of it' > half.txt && printf 'proof-%s' 42")
         .shell("touch begun && sleep 600")
-        // Some agents leave a long command in the background and ask on.
+        // Some agents move a long command to the background and continue asking.
         .shell("sleep 600")
         .times(20);
     let server = ModelServer::start(script);
     let running = stage.start_pipeline(gated(), &server);
     wait_until(PATIENCE, "the second tool call", || in_slot(stage, "begun"));
-    // CLIs write their session files asynchronously: what a kill cut off there, nobody can resume.
+    // CLIs write their session files asynchronously: a session truncated by a kill cannot be resumed.
     wait_until(PATIENCE, "the session on disk", || holds(&stage.env.home(), b"proof-42"));
     running.signal(Signal::KILL);
     running.finish(PATIENCE);
@@ -91,7 +92,7 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
     let [first, second] = &runs[..] else { panic!("{runs:?}") };
     assert_eq!((first.resumed_session.as_deref(), first.slot), (None, Some(1)));
     assert!(second.resumed_session.is_some() && second.slot == Some(1), "{second:?}");
-    // The model sees what was said before the kill, and what is half done.
+    // The model sees the conversation before the kill, and the unfinished work.
     let history = told(&server.turns(), 0);
     assert!(history.contains("proof-42"), "{history}");
     assert!(history.contains("half.txt"), "{history}");
@@ -101,7 +102,7 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
 
 pub(super) fn builds_a_plan_in_clones(stage: &Stage) {
     stage.env.isolate();
-    // In a clone nobody commits the person's spec for them.
+    // For clones the person has to commit the spec themselves.
     let specs = stage.env.repo().join("ralph/specs");
     fs::create_dir_all(&specs).unwrap();
     fs::write(specs.join("greet.md"), "# Greet\n\n`greeting.txt` says hello.\n").unwrap();

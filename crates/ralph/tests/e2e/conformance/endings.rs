@@ -1,4 +1,4 @@
-//! A run that ends in the middle of a tool call: whoever ends it, nothing that the run started goes on.
+//! A run that ends in the middle of a tool call: whoever ends it, none of its processes survives.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::support::model_server::ModelServer;
 use crate::support::model_server::script::Script;
 use crate::support::process::{Running, poll, processes_marked};
 
-/// Every agent runs it in a session of its own, out of the reach of a signal to the agent's group. Claude refuses a bare
+/// Every agent runs it in a separate session, out of reach of a signal to the agent's group. Claude refuses a bare
 /// `sleep`.
 const TOOL: &str = "env sleep 300 & env sleep 300";
 
-/// The longest time in which the tool is started on a busy machine.
+/// The maximum time until the tool starts on a busy machine.
 const START: Duration = Duration::from_mins(1);
 
 fn server() -> ModelServer {
     ModelServer::start(Script::new().shell(TOOL).text("it ended by itself"))
 }
 
-/// Starts a run and returns it when its tool is at work.
+/// Starts a run and returns it once its tool is running.
 fn run_into_the_tool(stage: &Stage, server: &ModelServer) -> Running {
     stage.configure(&server.url(), Settings::default());
     let running = stage.start(&[], "the long prompt");
@@ -36,7 +36,7 @@ fn run_into_the_tool(stage: &Stage, server: &ModelServer) -> Running {
 }
 
 pub(super) fn times_out_in_a_tool_call_and_leaves_nothing_running(stage: &Stage) {
-    // The shortest limit within which the agent gets as far as its tool; how fast it starts depends on the machine.
+    // The shortest limit within which the agent reaches its tool; how fast it starts depends on the machine.
     let limits = match stage.agent {
         RealAgent::Codex | RealAgent::Claude => [4, 16, 64],
         RealAgent::OpenCode | RealAgent::Gemini => [16, 32, 64],

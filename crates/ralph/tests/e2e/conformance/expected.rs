@@ -1,4 +1,4 @@
-//! Where the agents differ: what each can tell, and in which terms.
+//! Differences between the agents: what each can report, and in which terms.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const INPUT: f64 = 1.0;
 const CACHED: f64 = 0.5;
 const OUTPUT: f64 = 10.0;
 
-/// Whether a line of stdout is the one by which the agent says that it is done.
+/// Whether a line of stdout is the agent's completion event.
 pub(super) fn is_last_event(agent: RealAgent, line: &Value) -> bool {
     match agent {
         RealAgent::Codex => line["type"] == "turn.completed",
@@ -19,7 +19,7 @@ pub(super) fn is_last_event(agent: RealAgent, line: &Value) -> bool {
     }
 }
 
-/// Returns what turns with these tokens cost by the price table, or by the agent's own word.
+/// Returns the cost of turns with these tokens, by the price table or as the agent reports it.
 pub(super) fn cost(agent: RealAgent, turns: &[Tokens]) -> Cost {
     let sum = |of: fn(&Tokens) -> u64| turns.iter().map(of).sum::<u64>();
     let fresh = sum(|tokens| tokens.input - tokens.cached);
@@ -34,27 +34,27 @@ pub(super) fn cost(agent: RealAgent, turns: &[Tokens]) -> Cost {
         RealAgent::Codex | RealAgent::Gemini => {
             Cost { usd: at(INPUT, CACHED, OUTPUT), told: false }
         }
-        // Its vendor's list, which it carries along.
+        // The vendor's price list, built into the agent.
         RealAgent::Claude => Cost { usd: at(3.0, 0.3, 15.0), told: true },
         // The prices of its own configuration.
         RealAgent::OpenCode => Cost { usd: at(1.0, 0.0, 2.0), told: true },
     }
 }
 
-/// What a run cost, and who said so.
+/// The cost of a run, and its source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) usd: f64,
-    /// The agent reported it itself.
+    /// Whether the agent reported it itself.
     pub(super) told: bool,
 }
 
-/// Whether the agent passes on when a limit ends.
+/// Whether the agent reports when a limit ends.
 pub(super) fn tells_the_reset(agent: RealAgent) -> bool {
     agent != RealAgent::Gemini
 }
 
-/// How long an agent may be silent or only repeat a request: longer than it takes to start.
+/// How long an agent may be silent or only repeat a request: longer than its start takes.
 pub(super) fn patience(agent: RealAgent) -> &'static str {
     match agent {
         RealAgent::Codex | RealAgent::Claude => "--idle-timeout=8s",

@@ -1,4 +1,5 @@
-//! A goal to all stories passing: the interviewer drafts, the implementers work in clones, and Ralph says what passes.
+//! From a goal to all stories passing: the interviewer drafts, the implementers work in clones, and Ralph decides what
+//! passes.
 
 use ralph_model::role::Role;
 use serde_json::{Value, json};
@@ -10,15 +11,15 @@ use crate::support::model_server::script::Script;
 const GATE: &str =
     "[[gate]]\nname = \"no-debt\"\nrun = [\"sh\", \"-c\", \"! grep -qs later one.txt\"]\n";
 
-/// Does a story wrongly, and claims it in the copy of the PRD.
+/// Implements a story incorrectly, and claims it in the copy of the PRD.
 const BAD: &str = "echo later > one.txt && git add one.txt && git commit -qm 'feat: US-001' && \
                    sed -i 's/\"passes\": false/\"passes\": true/' $RALPH_OUT/prd.json";
 
-/// Does it rightly, and leaves it uncommitted.
+/// Implements it correctly, and leaves it uncommitted.
 const GOOD: &str = "echo now > one.txt && echo '- one.txt is where it is' >> $RALPH_OUT/progress.txt && \
                     sed -i 's/\"passes\": false/\"passes\": true/' $RALPH_OUT/prd.json";
 
-/// Claims by the promise alone.
+/// Claims only by the promise.
 const OTHER: &str = "echo two > two.txt && git add two.txt && git commit -qm 'feat: US-002'";
 
 pub(super) fn brings_a_goal_to_stories_that_pass(stage: &Stage) {
@@ -60,7 +61,7 @@ pub(super) fn brings_a_goal_to_stories_that_pass(stage: &Stage) {
     assert!(passes(0) && passes(1), "{prd}");
     let notes = git(&["show", "ralph/goal:ralph/progress.txt"]);
     assert!(notes.contains("- one.txt is where it is"), "{notes}");
-    // The person's own checkout stands where it stood.
+    // The person's own checkout is unchanged.
     assert_eq!(git(&["branch", "--show-current"]), "main");
     assert!(!stage.env.repo().join("one.txt").exists());
     let receipt = git(&["notes", "--ref=ralph", "show", "ralph/goal~1"]);

@@ -19,19 +19,19 @@ pub(super) const SUBSCRIBED: Settings = Settings {
     gates: "",
 };
 
-/// A time to the second, as the vendors tell it.
+/// A time in whole seconds, as vendors report it.
 pub(super) fn from_now(after: Duration) -> Timestamp {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + after;
     Timestamp::from_second(i64::try_from(seconds.as_secs()).unwrap()).unwrap()
 }
 
-/// Returns how often the agent asks before it passes a limit on.
+/// Returns how often the agent asks before it reports a limit.
 pub(super) fn asks(agent: RealAgent) -> usize {
     if agent == RealAgent::OpenCode { 6 } else { 1 }
 }
 
 pub(super) fn ends_with_a_known_wait_where_nobody_waits(stage: &Stage) {
-    // Not on the minute, to which some agents cut what they say.
+    // Not a whole minute, because some agents truncate to minutes.
     let reset = from_now(Duration::from_secs(2 * 3600 + 17));
     let server = ModelServer::start(stage.agent.usage_limit(Script::new(), reset.as_second()));
     let ran = stage.run_with(SUBSCRIBED, &server, &["--no-wait"], "work");
@@ -73,7 +73,7 @@ pub(super) fn waits_for_the_reset_and_goes_on_in_the_same_attempt(stage: &Stage)
     let ran = stage.run_with(SUBSCRIBED, &server, &[], "the one prompt");
     ran.assert_completed("done after all");
 
-    // What was done before the limit came is not done again: the session went on.
+    // Work done before the limit is not repeated: the session was resumed.
     let turns = server.turns();
     let again = turns.last().unwrap();
     assert_eq!(again.step, Some(2), "{}", ran.finished);

@@ -1,11 +1,11 @@
-//! What Ralph promises of every agent, with the real CLIs: one table of scenarios, played by each of them through
+//! Ralph's guarantees for every agent, with the real CLIs: one table of scenarios, played by each of them through
 //! `ralph agent run` against the scripted model.
 //!
-//! A scenario knows no agent. Where the CLIs differ in what they can tell (a time, a cost), the difference is a
-//! function of [`expected`], so that what is promised of all stays readable.
+//! Scenarios are agent-independent. Where the CLIs differ in what they can report (a time, a cost), the difference is a
+//! function in [`expected`], so that the common guarantees stay readable.
 //!
-//! Codex and Claude Code play the whole table always. The other two take many seconds of CPU a run, so they play
-//! all of it only where `RALPH_TEST_TIER=2` asks for it, and otherwise the rows marked `Always`.
+//! Codex and Claude Code always play the whole table. The other two take many CPU seconds per run, so they play all of
+//! it only with `RALPH_TEST_TIER=2`, and otherwise the rows marked `Always`.
 
 mod build;
 mod clones;
@@ -23,12 +23,12 @@ mod work;
 use crate::support::agents::{RealAgent, require, skip};
 use stage::Stage;
 
-/// Who plays a row when nobody asked for all.
+/// Which agents play a row by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     /// Every agent.
     Always,
-    /// The agents that are quick.
+    /// The fast agents.
     Quick,
 }
 

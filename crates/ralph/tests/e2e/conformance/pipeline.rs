@@ -1,4 +1,4 @@
-//! A spec through the whole pipeline: planned, built, verified, and done only when Ralph has seen it.
+//! A spec through the whole pipeline: planned, built, verified, and done only when Ralph has checked it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,14 +25,14 @@ const SPEC: &str = "0001-greeting.md";
 const GATE: &str =
     "[[gate]]\nname = \"greets\"\nrun = [\"grep\", \"-q\", \"^hello\", \"greeting.txt\"]\n";
 
-/// Looks where it is, and leaves something behind as a build would.
+/// Checks where it is, and leaves a file behind as a build would.
 const VERIFY: &str = "grep hello greeting.txt && touch looked && git rev-parse HEAD";
 
 fn gated() -> Settings {
     Settings { gates: GATE, ..Settings::default() }
 }
 
-/// Returns the command by which a planner leaves a plan and a note.
+/// Returns the command with which a planner leaves a plan and a note.
 fn plan(approach: &str) -> String {
     format!(
         "printf '# Plan: 0001-greeting\\n\\n{approach}\\n' > $RALPH_OUT/plan.md && \
@@ -40,7 +40,7 @@ fn plan(approach: &str) -> String {
     )
 }
 
-/// Returns the command by which an implementer adds to the greeting, commits, and tells the commit.
+/// Returns the command with which an implementer adds to the greeting, commits, and prints the commit.
 fn build(greeting: &str) -> String {
     format!(
         "echo '{greeting}' >> greeting.txt && echo 'noted while building' >> $RALPH_HOME/SCRATCHPAD.md && \
@@ -96,8 +96,8 @@ impl Stage {
         .collect()
     }
 
-    /// Asserts that the spec is done with the last commit of the agent, on gates and a verifier's word, and that all
-    /// else is as it was. Returns the commit.
+    /// Asserts that the spec is done with the agent's last commit, with gates and a verifier's verdict, and that
+    /// everything else is unchanged. Returns the commit.
     fn assert_done(&self, ran: &Ran) -> String {
         assert_eq!(ran.code(), Some(0), "{}", ran.finished);
         let git = |args: &[&str]| self.env.git(args);
@@ -142,7 +142,7 @@ impl Stage {
         commit
     }
 
-    /// Asserts which runs there were, each but the resumed one in a session of its own.
+    /// Asserts the roles of the runs, and that each except the resumed one has its own session.
     fn assert_runs(&self, roles: &[Role]) {
         let runs = self.runs();
         let played: Vec<Role> = runs.iter().map(|(started, _)| started.role).collect();
@@ -154,14 +154,14 @@ impl Stage {
     }
 }
 
-/// Returns what the model was told at a step of the script.
+/// Returns the request to the model at a step of the script.
 pub(super) fn told(turns: &[Recorded], step: usize) -> String {
     let turn = turns.iter().rfind(|turn| turn.step == Some(step));
     turn.unwrap_or_else(|| panic!("step {step} was not reached")).body.to_string()
 }
 
 pub(super) fn brings_a_spec_from_fresh_to_done(stage: &Stage) {
-    // The agent notes things in the home of the tree that it works in.
+    // The agent writes notes in the home of its working tree.
     stage.env.in_place();
     stage.write_spec();
     let script = Script::new()
@@ -189,13 +189,13 @@ pub(super) fn brings_a_spec_from_fresh_to_done(stage: &Stage) {
     for (step, words) in [(0, "says hello"), (2, "Write it down."), (4, &commit)] {
         assert!(told(&turns, step).contains(words), "{words} is not in prompt {step}");
     }
-    // It looked at the commit, in a place that is not the workspace.
+    // It examined the commit, in a directory other than the workspace.
     assert!(told(&turns, 5).contains(&commit));
     assert!(!stage.env.repo().join("looked").exists());
 }
 
 pub(super) fn plans_anew_when_the_verifier_finds_the_plan_wrong(stage: &Stage) {
-    // The agent notes things in the home of the tree that it works in.
+    // The agent writes notes in the home of its working tree.
     stage.env.in_place();
     stage.write_spec();
     let script = Script::new()
@@ -235,15 +235,15 @@ pub(super) fn plans_anew_when_the_verifier_finds_the_plan_wrong(stage: &Stage) {
         let told = told(&turns, step);
         assert!(!told.contains("said by the first"), "step {step} knows an old session: {told}");
     }
-    // A new plan begins with a clean slate: nothing of the old one's is left to put right.
+    // A new plan starts clean: nothing of the old one is left to fix.
     assert!(!told(&turns, 8).contains("bare word"), "{}", told(&turns, 8));
 }
 
 pub(super) fn waits_out_a_limit_in_mid_implementation_in_the_same_attempt(stage: &Stage) {
-    // The agent notes things in the home of the tree that it works in.
+    // The agent writes notes in the home of its working tree.
     stage.env.in_place();
     stage.write_spec();
-    // By hand, so that the limit is near when it comes.
+    // Written by hand, so that the limit is still near when it is hit.
     fs::write(stage.spec_file("plans/0001-greeting.md"), "Write it down.\n").unwrap();
     let far = if stage.agent == RealAgent::Codex { 4 } else { 6 };
     let reset = from_now(Duration::from_secs(far));
@@ -279,7 +279,7 @@ pub(super) fn waits_out_a_limit_in_mid_implementation_in_the_same_attempt(stage:
     let turns = server.turns();
     let again = turns.iter().find(|turn| turn.step == Some(2)).expect("it went on");
     if tells_the_reset(stage.agent) {
-        // Later only where the agent was so slow that the reset had passed when it said so.
+        // Later only if the agent was so slow that the reset had passed when it reported it.
         assert!(waits[0].known && waits[0].until >= reset, "{waits:?}");
         assert!(again.at >= SystemTime::from(reset), "asked again before the reset");
     }

@@ -1,5 +1,5 @@
-//! Silence of an agent that does not announce its tools, which the table shows with the real `OpenCode` only on demand:
-//! a few lines of shell take its place here.
+//! Silence of an agent that does not announce its tool calls. The table tests this with the real `OpenCode` only on
+//! demand, so a few lines of shell replace it here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::stage::{Ran, Settings, Stage};
 use crate::support::agents::RealAgent;
 
-/// Runs a program that says `line` on stderr, as the CLI's own log, and then nothing more.
+/// Runs a program that prints `line` on stderr, like the CLI's own log, and then nothing more.
 fn run_silent_agent(line: &str, limits: &[&str]) -> Ran {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("opencode");

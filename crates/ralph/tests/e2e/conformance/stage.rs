@@ -1,4 +1,4 @@
-//! Where a scenario is played: a workspace whose `ralph.toml` names one real CLI and points it at the scripted model.
+//! The environment of a scenario: a workspace whose `ralph.toml` configures one real CLI to use the scripted model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::support::model_server::ModelServer;
 use crate::support::process::{Finished, Running, poll, processes_marked, start};
 use crate::support::{TestEnv, text};
 
-/// Far above what any run takes on a loaded machine: a run that hangs must not hang the tests.
+/// Far above the duration of any run on a loaded machine: a hanging run must not hang the tests.
 const LIMIT: Duration = Duration::from_mins(3);
 
 const RUN: [&str; 5] = ["agent", "run", "--json", "--ui", "plain"];
 
-/// What a scenario sets differently from the others.
+/// A scenario's deviations from the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) access: Access,
@@ -33,7 +33,7 @@ impl Default for Settings {
     }
 }
 
-/// A CLI in a place of its own, with Ralph before it.
+/// A CLI in its own environment, run through Ralph.
 pub(super) struct Stage {
     pub(super) agent: RealAgent,
     pub(super) env: TestEnv,
@@ -48,14 +48,14 @@ impl Stage {
         Stage { agent, env, program }
     }
 
-    /// Writes the `ralph.toml` by which the agent talks to the model at `url`.
+    /// Writes a `ralph.toml` that connects the agent to the model at `url`.
     pub(super) fn configure(&self, url: &str, settings: Settings) {
         let args = self.agent.config_args(url, settings.access);
         let variables = self.agent.environment(url, settings.access);
         self.write_config(&args, &variables, settings);
     }
 
-    /// Runs the agent as a person has set it up: by files in the home directory and by the environment.
+    /// Runs the agent as a person would configure it: by files in the home directory and by the environment.
     pub(super) fn run_as_set_up(&self, server: &ModelServer, prompt: &str) -> Ran {
         let (url, home) = (server.url(), self.env.home());
         for (name, content) in self.agent.home_settings(&url) {
@@ -63,7 +63,7 @@ impl Stage {
             fs::write(home.join(name), content).unwrap();
         }
         self.write_config(&[], &[], Settings::default());
-        // The address is left to the files.
+        // The address comes from the files.
         let variables = self.agent.environment(&url, Settings::default().access);
         let variables = variables.into_iter().filter(|(_, value)| !value.contains(&url));
         Ran::of(self.ralph(&RUN, prompt, variables))
@@ -72,7 +72,7 @@ impl Stage {
     fn write_config(&self, args: &[String], variables: &[(&str, String)], settings: Settings) {
         let agent = self.agent;
         let name = agent.name();
-        // A JSON string is a TOML string too.
+        // A JSON string is also a valid TOML string.
         let variables: Vec<String> =
             variables.iter().map(|(name, value)| format!("{name} = {}", json!(value))).collect();
         let toml = format!(
@@ -106,7 +106,7 @@ impl Stage {
         fs::write(self.env.repo().join("ralph.toml"), toml).unwrap();
     }
 
-    /// Runs the agent once on a prompt, with everything as usual.
+    /// Runs the agent once on a prompt, with default settings.
     pub(super) fn run(&self, server: &ModelServer, args: &[&str], prompt: &str) -> Ran {
         self.run_with(Settings::default(), server, args, prompt)
     }
@@ -122,7 +122,7 @@ impl Stage {
         Ran::of(self.start(args, prompt))
     }
 
-    /// Sends the specs of the workspace through the pipeline.
+    /// Runs the pipeline on the specs of the workspace.
     pub(super) fn pipeline(&self, settings: Settings, server: &ModelServer) -> Ran {
         Ran::of(self.start_pipeline(settings, server))
     }
@@ -133,7 +133,7 @@ impl Stage {
         self.ralph(&["pipeline", "--json", "--ui", "plain"], "", [])
     }
 
-    /// Goes from a goal to a run, with a yes to everything but mapping.
+    /// Runs `exec` from a goal to a run, agreeing to everything except mapping.
     pub(super) fn exec(&self, settings: Settings, server: &ModelServer, args: &[&str]) -> Ran {
         self.configure(&server.url(), settings);
         let consents =
@@ -142,7 +142,7 @@ impl Stage {
         Ran::of(self.ralph(&all, "", []))
     }
 
-    /// Plans a spec, and builds what came of it.
+    /// Plans a spec, and builds the resulting tasks.
     pub(super) fn plan_and_build(
         &self,
         settings: Settings,
@@ -154,12 +154,12 @@ impl Stage {
         (planned, Ran::of(self.ralph(&["build", "--json", "--ui", "plain"], "", [])))
     }
 
-    /// Starts a run in the workspace as it is configured.
+    /// Starts a run in the workspace as configured.
     pub(super) fn start(&self, args: &[&str], prompt: &str) -> Running {
         self.ralph(&[&RUN, args].concat(), prompt, [])
     }
 
-    /// Returns what `ralph status` tells.
+    /// Returns the output of `ralph status`.
     pub(super) fn status(&self) -> Value {
         let finished = self.ralph(&["status", "--json"], "", []).finish(LIMIT);
         assert_eq!(finished.status.code(), Some(0), "{finished}");
@@ -178,7 +178,7 @@ impl Stage {
         start(&self.env, Path::new(env!("CARGO_BIN_EXE_ralph")), args, &variables, input)
     }
 
-    /// Asserts that nothing the scenario started is alive, now that Ralph is not any more.
+    /// Asserts that no process of the scenario is alive after Ralph has ended.
     pub(super) fn assert_nothing_is_left(&self) {
         let left = || processes_marked(self.env.mark());
         let ended = poll(Duration::from_secs(1), || left().is_empty().then_some(()));
@@ -186,14 +186,14 @@ impl Stage {
     }
 }
 
-/// A run that is over, as Ralph reported it.
+/// A finished run, as Ralph reported it.
 pub(super) struct Ran {
     pub(super) finished: Finished,
     pub(super) report: Value,
 }
 
 impl Ran {
-    /// Waits for the end of a run and reads its report.
+    /// Waits for the end of a run and parses its report.
     pub(super) fn of(running: Running) -> Ran {
         let finished = running.finish(LIMIT);
         let report = serde_json::from_str(&finished.stdout)
@@ -209,7 +209,7 @@ impl Ran {
         self.report["outcome"]["kind"].as_str().unwrap()
     }
 
-    /// Returns the kind of trouble the run was in, if it was.
+    /// Returns the kind of trouble of the run, if any.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.report["outcome"]["trouble"]["kind"].as_str()
     }

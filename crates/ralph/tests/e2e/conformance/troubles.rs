@@ -1,4 +1,4 @@
-//! Trouble that is not the work's fault: told apart from it, by its kind, within bounds.
+//! Trouble that is not the work's fault: distinguished from it, classified, and bounded.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::agents::{Access, Account, Retries};
 use crate::support::model_server::ModelServer;
 use crate::support::model_server::script::Script;
 
-/// Nobody listens there, and no test's server can come to: the port is too low to be handed out.
+/// No server listens there, and no test's server can: the port is too low to be assigned.
 const NOBODY: &str = "http://127.0.0.1:2";
 
 fn error(kind: &str, code: u16) -> Value {
@@ -19,7 +19,7 @@ fn error(kind: &str, code: u16) -> Value {
 pub(super) fn gives_up_early_on_a_refused_key(stage: &Stage) {
     let server =
         ModelServer::start(Script::new().http(401, &[], error("authentication_error", 401)));
-    // Left to themselves some repeat the request for minutes.
+    // By default some agents repeat the request for minutes.
     let access = Access { account: Account::Key, retries: Retries::AsShipped };
     let settings = Settings { access, ..Settings::default() };
     let ran = stage.run_with(settings, &server, &[], "work");

@@ -1,4 +1,4 @@
-//! Much of everything: a long prompt, and a tool that prints without end.
+//! Large volumes: a long prompt, and a tool that prints endlessly.
 
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ fn any_text(value: &Value, is_wanted: &dyn Fn(&str) -> bool) -> bool {
 pub(super) fn survives_two_megabytes_from_a_tool(stage: &Stage) {
     let server = ModelServer::start(Script::new().shell("seq 1 300000").text("that was much"));
     let ran = stage.run(&server, &[], "print");
-    // Gemini loses the end of what it prints itself. That costs the run, but it is never taken for a success.
+    // Gemini loses the end of its own output. That fails the run, but never counts as a success.
     if stage.agent == RealAgent::Gemini && ran.outcome() != "completed" {
         assert_eq!(ran.trouble(), Some("agent"), "{}", ran.finished);
         assert_eq!(ran.code(), Some(1));

@@ -1,4 +1,4 @@
-//! A run that goes well: commits, resumes, and stays inside its boundary.
+//! A successful run: commits, resumes, and stays inside its boundary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const THIRD: Tokens = Tokens { input: 2500, cached: 2000, output: 9, reasoning: 
 
 /// Gemini refuses commands with a substitution in them.
 ///
-/// Edits, builds and commits. Where Rust builds, there is a `cc`; what it makes goes to the run's own `TMPDIR`.
+/// Edits, builds and commits. Where Rust builds, there is a `cc`; its output goes to the run's own `TMPDIR`.
 const COMMIT: &str = "echo 'int main(void) { return 0; }' >> work.c && cc -o $TMPDIR/work work.c && $TMPDIR/work \
                       && git add work.c && git commit -qm 'scripted work' && printf 'proof-%s' 42";
 
@@ -79,7 +79,7 @@ pub(super) fn goes_on_with_its_session(stage: &Stage) {
     first.assert_completed("so far");
     drop(server);
 
-    // The model has another address now: a session must not depend on the old one.
+    // The model has a different address now: a session must not depend on the old one.
     let file = stage.env.repo().join("note.txt");
     let script = Script::new()
         .write(file.to_str().unwrap(), "it's noted")
@@ -138,7 +138,7 @@ pub(super) fn respects_the_persons_own_settings(stage: &Stage) {
     let server = ModelServer::start(Script::new().shell("echo x > x.txt").text("as you like it"));
     stage.run_as_set_up(&server, "work").assert_completed("as you like it");
     if stage.agent == RealAgent::Claude {
-        // It rewrites this file all the time; what the person set stays.
+        // The agent rewrites this file all the time; the person's settings are kept.
         let memory = fs::read(stage.env.home().join(".claude.json")).unwrap();
         let memory: Value = serde_json::from_slice(&memory).unwrap();
         assert_eq!(memory["editorMode"], "vim", "{memory}");
@@ -148,7 +148,7 @@ pub(super) fn respects_the_persons_own_settings(stage: &Stage) {
 
 pub(super) fn leaves_the_persons_own_settings_alone_when_isolated(stage: &Stage) {
     let home = stage.env.home();
-    // What the agent would not get by with if it read it.
+    // Settings with which the agent would fail if it read them.
     let own: &[(&str, &str)] = match stage.agent {
         RealAgent::Codex => &[(".codex/config.toml", "model_provider = \"nobody\"\n")],
         RealAgent::Claude => &[
@@ -175,7 +175,7 @@ pub(super) fn leaves_the_persons_own_settings_alone_when_isolated(stage: &Stage)
     stage.assert_nothing_is_left();
 }
 
-/// Returns the content of all files, by path, and of directories none.
+/// Returns all paths with the content of files; directories have none.
 fn files_below(directory: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {

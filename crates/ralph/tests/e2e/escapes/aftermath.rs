@@ -1,4 +1,4 @@
-//! What becomes of what was undone, of what a person did meanwhile, and of runs that nobody compared.
+//! The handling of reverted changes, of a person's concurrent changes, and of runs that were never compared.
 
 use std::fs;
 use std::path::Path;

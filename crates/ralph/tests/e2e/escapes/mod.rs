@@ -1,6 +1,6 @@
-//! Programs that try to get out of their bounds, each under the kernel boundary and under detection alone.
+//! Programs that try to escape, each under the kernel boundary and under detection alone.
 //!
-//! `docs/boundary.md` tells people the same table; a test holds the two together.
+//! `docs/boundary.md` has the same table for people; a test keeps the two in sync.
 
 mod aftermath;
 mod table;
@@ -16,18 +16,18 @@ use std::path::Path;
 use self::table::{ESCAPES, End, Escape};
 use crate::harness::{PROGRAM, Place, RALPH, open_terminal};
 
-/// Climbs to the process that guards the run.
+/// Walks up to the process that guards the run.
 const FIND_GUARD: &str = "GUARD=$PPID\nwhile ! grep -qa __guard /proc/$GUARD/cmdline; do \
      GUARD=$(sed -n 's/^PPid:\t//p' /proc/$GUARD/status); done\n";
 
-/// A place with everything in it that the escapes are about.
+/// A place with everything that the escapes target.
 fn place_for(escape: &Escape) -> Place {
     let place = Place::new();
     let repo = place.env.repo();
     let claude = place.path("claude");
     let script = format!("{FIND_GUARD}({}) 2>&1\necho tried\n", escape.script);
     let said = r#"{"type":"result","subtype":"success","is_error":false,"result":"RESULT"}"#;
-    // The agent is a program that says what a real one would, so that its settings are watched.
+    // The agent is a program that behaves like a real one, so that its settings are watched.
     let program = format!(
         "#!/bin/sh\nout=$(sh ../try | tr '\\n\"\\\\\\t' '    ')\n\
          echo '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}'\n\
@@ -75,7 +75,7 @@ fn place_for(escape: &Escape) -> Place {
     place
 }
 
-/// What holds an agent.
+/// The boundary of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Both,
@@ -93,7 +93,7 @@ impl Held {
     }
 }
 
-/// What a person has on the machine that is no file of theirs: sockets, and a terminal.
+/// What a person has on the machine besides files: sockets, and a terminal.
 struct Outside {
     _stream: UnixListener,
     _datagrams: [UnixDatagram; 2],
@@ -151,7 +151,7 @@ fn try_to(escape: &Escape, held: Held) {
             assert_eq!(report.outcome(), "completed", "{told}");
             assert!(names("put_back") > 0, "{told}");
         }
-        // What cannot be seen is not asserted to succeed: a machine may have bounds of its own.
+        // An undetectable escape is not required to succeed: a machine may have its own restrictions.
         End::Unseen => {
             assert_eq!((names("violations"), names("put_back")), (0, 0), "{told}");
             return;
@@ -163,7 +163,8 @@ fn try_to(escape: &Escape, held: Held) {
     assert_eq!(picture(&place), before, "{told}");
 }
 
-/// Tries them, also after one has got out: all where `RALPH_ESCAPES` is `all` (`cargo xtask escapes`), else every third.
+/// Tries them all, even after one has succeeded: all with `RALPH_ESCAPES=all` (`cargo xtask escapes`), otherwise every
+/// third.
 fn try_all(held: Held) {
     let all = std::env::var("RALPH_ESCAPES").is_ok_and(|which| which == "all");
     let escaped: Vec<&str> = ESCAPES
@@ -176,15 +177,15 @@ fn try_all(held: Held) {
     assert!(escaped.is_empty(), "{escaped:?}");
 }
 
-/// Has tests of this program run by a user who may do nothing that others may not, where this one is root. Where it is not,
-/// they have run so already.
+/// Runs tests of this program as an unprivileged user if this one is root. Otherwise they have already run
+/// unprivileged.
 fn as_an_ordinary_user(tests: &[&str]) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
     let place = tempfile::Builder::new().prefix("ralph-").tempdir_in("/var/tmp").unwrap();
     let at = |name: &str| place.path().join(name);
-    // What root has built may lie where others cannot go.
+    // Other users may not have access to root's build directory.
     fs::copy(std::env::current_exe().unwrap(), at("tests")).unwrap();
     fs::copy(RALPH, at("ralph")).unwrap();
     for (path, mode) in
@@ -223,7 +224,7 @@ fn shell_succeeds(place: &Place, command: &str) -> bool {
     finished.status.success()
 }
 
-/// Every file of the repository and where its refs stand, but for what is Ralph's own or only a matter of time.
+/// Every file of the repository and its refs, except Ralph's own and those that only depend on time.
 fn picture(place: &Place) -> BTreeMap<String, (u32, Vec<u8>)> {
     let root = place.env.repo();
     let mut picture = BTreeMap::new();

@@ -1,15 +1,15 @@
-//! What is tried, by whom, and how it has to end.
+//! The escape attempts, their roles, and the expected results.
 
-/// How an escape ends.
+/// The result of an escape attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The kernel, or the end of the run, prevents it.
     Stopped,
-    /// It happens, is undone, and the run has failed.
+    /// It happens, is reverted, and the run has failed.
     Undone,
-    /// It happens, is undone and told; the run goes on.
+    /// It happens, is reverted and reported; the run continues.
     UndoneQuietly,
-    /// It happens, and nobody sees it.
+    /// It happens undetected.
     Unseen,
 }
 
@@ -27,7 +27,7 @@ impl End {
 pub(super) struct Escape {
     pub(super) name: &'static str,
     pub(super) role: &'static str,
-    /// What is tried, by a shell. It says `escaped` if it can tell that it did.
+    /// The attempt, as a shell script. It prints `escaped` if it can tell that it succeeded.
     pub(super) script: &'static str,
     /// Succeeds if the escape has left its mark.
     pub(super) mark: &'static str,

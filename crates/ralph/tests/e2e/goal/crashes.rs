@@ -1,5 +1,5 @@
-//! Ralph is killed at its fault points in the middle of an interview and of mapping; started again, it loses nothing and
-//! asks nothing twice.
+//! Kills Ralph at its fault points during an interview and during mapping; after a restart nothing is lost and nothing
+//! is asked twice.
 
 use std::fs;
 
@@ -11,14 +11,14 @@ use crate::crash::{Share, Sweep};
 /// How many tests share the fault points of a story.
 const SHARES: usize = 2;
 
-/// Has every role played by a shell script beside the repository.
+/// Uses a shell script next to the repository as the agent of every role.
 fn play(desk: &Desk, script: impl AsRef<[u8]>) {
     let agent = desk.place.path("agent.sh");
     fs::write(&agent, script).unwrap();
     desk.configure(&format!("agent_cmd = \"sh {}\"", agent.display()));
 }
 
-/// A desk whose interviewer asks until it knows the answers: what a run says depends on its prompt alone.
+/// A desk whose interviewer asks until it knows the answers: a run's output depends on its prompt alone.
 fn interview() -> Desk {
     let desk = Desk::new("").in_memory();
     let script = format!(
@@ -31,7 +31,7 @@ fn interview() -> Desk {
     desk
 }
 
-/// Everything that matters at the end, without times.
+/// The relevant end state, without times.
 fn end_of(desk: &Desk) -> Value {
     let state = desk.state();
     let qa: Vec<Value> = state["qa"]
@@ -64,7 +64,7 @@ fn survives_every_crash(number: usize) {
         assert_eq!(again.status.code(), Some(0), "{}", context());
         assert_eq!(end_of(&desk), expected, "{}", context());
         assert_eq!(desk.git(&["status", "--porcelain"]), "", "{}", context());
-        // Only the run that was under way is repeated.
+        // Only the interrupted run is repeated.
         assert!(desk.roles().len() <= runs + 1, "{}", context());
         desk.place.assert_nothing_left();
     });
@@ -98,14 +98,14 @@ fn a_crash_at_any_point_changes_nothing_about_mapping() {
         let context = || format!("{point}\n{crashed}\n{again}\n{map}");
         assert_eq!(again.status.code(), Some(0), "{}", context());
         assert_eq!(map.matches("- [x] ").count(), 2, "{}", context());
-        // A run whose result was kept is not repeated, and none counts twice.
+        // A run with a stored result is not repeated, and none counts twice.
         assert_eq!(map.matches("## 2026-11-18").count(), 2, "{}", context());
         desk.place.assert_nothing_left();
     });
 }
 
-/// A desk whose implementer does a story wrongly, and rightly once it is told so: what a run does depends on its prompt and
-/// on what it finds. Its PRD has two stories, and its agents work in clones, or in the checkout.
+/// A desk whose implementer does a story incorrectly, and correctly after feedback: the behaviour of a run depends on
+/// its prompt and on the files it finds. Its PRD has two stories, and its agents work in clones, or in the checkout.
 fn stories(isolated: bool) -> Desk {
     let stories = [("US-001", 1), ("US-002", 2)];
     let desk = if isolated { run::desk("", &stories) } else { run::in_place("", &stories) };
@@ -139,7 +139,7 @@ fn stories_survive_every_crash(isolated: bool, number: usize) {
         assert_eq!(again.status.code(), Some(0), "{}", context());
         assert_eq!(end_of(&desk), expected, "{}", context());
         assert_eq!(desk.git(&["status", "--porcelain"]), "", "{}", context());
-        // Each story lands once, and only the run that was under way is repeated.
+        // Each story lands once, and only the interrupted run is repeated.
         for story in ["US-001", "US-002"] {
             let landed = desk.subjects();
             let landed = landed.iter().filter(|one| **one == format!("ralph: {story} passes"));

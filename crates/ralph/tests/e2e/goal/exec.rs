@@ -1,4 +1,4 @@
-//! `ralph exec "<goal>"`: what is asked, in which order, and that nothing starts without a yes.
+//! `ralph exec "<goal>"`: the questions and their order, and that nothing starts without consent.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn uncertain() -> String {
     block("interviewer", &[], &envelope.to_string())
 }
 
-/// A desk with a map, if it is to have one.
+/// A desk with an optional map.
 fn desk(interviewer: &str, map: Option<&str>) -> Desk {
     let desk = Desk::new(&format!("{interviewer}{MAPPER}{WILLING}"));
     desk.place.env.isolate();
@@ -37,7 +37,7 @@ fn consents(desk: &Desk) -> Vec<(String, String)> {
     asked.iter().map(|asked| (text(&asked["step"]), text(&asked["answer"]))).collect()
 }
 
-/// C10.6: that there was no map is known, although the interview has made one meanwhile.
+/// C10.6: it is known that there was no map, although the interview has created one meanwhile.
 #[test]
 fn each_step_is_asked_about_and_no_prints_what_to_do_next() {
     let desk = desk(&uncertain(), None);
@@ -138,7 +138,7 @@ fn with_no_topic_left_or_all_stories_passing_there_is_nothing_to_ask() {
     assert!(!said.contains("now? [y/N]"), "{said}");
 }
 
-/// C10.1, C10.5: the files of the interview are in nobody's way, and the branch stays where it is.
+/// C10.1, C10.5: the files of the interview interfere with nothing, and the branch does not move.
 #[test]
 fn understanding_right_after_planning_changes_the_map_alone() {
     let desk = desk(&drafts_at_once(), None);
@@ -153,7 +153,7 @@ fn understanding_right_after_planning_changes_the_map_alone() {
     assert_eq!(changed, ["dirty.txt", "ralph/codebase_map.md"]);
 }
 
-/// Every combination of flags and of what a person types: a run starts if, and only if, somebody said yes to it.
+/// Every combination of flags and typed answers: a run starts if and only if there was consent.
 #[test]
 fn no_combination_starts_a_run_without_a_yes() {
     let flags = ["--approve-prd", "--approve-understand", "--approve-run"];
@@ -167,7 +167,7 @@ fn no_combination_starts_a_run_without_a_yes() {
         let has = |flag: &str| chosen.contains(&flag);
         for mode in ["auto", "never"] {
             let desk = desk(&uncertain(), None);
-            // A file of answers is no consent.
+            // A file of answers is not consent.
             let answers =
                 desk.answers(&json!({"run": "yes", "prd": "yes", "now": "yes", "Write": "yes"}));
             let mut args = vec![

@@ -1,4 +1,4 @@
-//! The session of the guide is one that happens.
+//! Checks that the session in the guide is real.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn the_run_of_the_guide_is_what_ralph_says() {
     desk.write("ralph/prd.json", &prd.replace("Do US-002", "A switch in the settings"));
     desk.commit_all("the PRD of the guide");
     let said = desk.exits(0, &["run"]).stderr;
-    // Commits and times are others each time.
+    // Commits and times vary.
     let told = |line: &str| {
         let words = line.split([' ', '(', ')']).map(|word| word.trim_matches([',', ';']));
         let is_id = |word: &str| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit());

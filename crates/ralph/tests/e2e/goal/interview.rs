@@ -1,4 +1,4 @@
-//! `ralph plan "<goal>"`: questions, drafts, the review; what is written when, and what the interviewer may do.
+//! `ralph plan "<goal>"`: questions, drafts, the review; what is written when, and the interviewer's permissions.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Desk, GOAL, PLAN_UNASKED, block, draft, drafts_at_once, envelope};
 
-/// Asks two questions, answers with prose, drafts with a key too many, drafts, and drafts again when told what to change.
+/// Asks two questions, replies with prose, drafts with an extra key, drafts correctly, and drafts again after a change
+/// request.
 fn every_turn() -> String {
     let mut wrong = draft(&["US-001"]);
     wrong["project"] = json!("p");
@@ -73,7 +74,7 @@ fn a_goal_becomes_a_prd_through_every_state_of_the_interview() {
     ] {
         assert!(transcript.contains(kept), "no `{kept}` in\n{transcript}");
     }
-    // One commit, of home alone.
+    // One commit, of home only.
     assert_eq!(desk.git(&["status", "--porcelain"]), "");
     let changed = desk.git(&["show", "--name-only", "--format="]);
     assert!(changed.lines().all(|path| path.starts_with("ralph/")), "{changed}");
@@ -82,7 +83,7 @@ fn a_goal_becomes_a_prd_through_every_state_of_the_interview() {
     desk.place.assert_nothing_left();
 }
 
-/// Compared by content, over the tree, the index, refs and commits.
+/// Compared by content: the tree, the index, refs and commits.
 #[test]
 fn before_the_approval_nothing_outside_home_changes() {
     let desk = Desk::new(&every_turn());
@@ -90,7 +91,7 @@ fn before_the_approval_nothing_outside_home_changes() {
     desk.write("staged.txt", "mine too");
     desk.git(&["add", "staged.txt"]);
     let before = desk.outside();
-    // Every turn up to the review; then the person wants nothing written.
+    // Every turn up to the review; then the person declines.
     let said = desk.typed(0, &["plan", GOAL], "\nall of them\nnow\nn\n\n");
     assert!(said.contains("no PRD was written"), "{said}");
     assert!(said.contains("2 changed files of yours will not be seen"), "{said}");
@@ -112,7 +113,7 @@ fn without_a_terminal_it_says_what_to_do() {
     assert!(!desk.path("ralph").exists(), "nothing is scaffolded");
 }
 
-/// C10.8: consent comes from flags of its own, and what is missing ends the command with a code of its own.
+/// C10.8: consent has its own flags, and a missing answer has its own exit code.
 #[test]
 fn without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_with_it() {
     let script = [
@@ -126,7 +127,7 @@ fn without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_wit
     let finished = desk.exits(3, &args);
     assert!(finished.stderr.contains("question q2: Since when?"), "{finished}");
     assert_eq!(desk.state()["state"], "collect_context");
-    // The answers that are there are kept, and no run is repeated for them.
+    // Existing answers are kept, and no run is repeated for them.
     desk.answers(&json!({"since when?": "today"}));
     let finished = desk.exits(3, &args);
     assert!(finished.stderr.contains("--approve-prd"), "{finished}");
@@ -142,7 +143,7 @@ fn without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_wit
     assert_eq!(desk.roles(), ["interviewer", "interviewer"]);
 }
 
-/// C10.9: five retries, then the command fails and says why; a person may have it tried again.
+/// C10.9: five retries, then the command fails with the reason; a person may try again.
 #[test]
 fn an_interviewer_that_never_answers_in_form_is_asked_six_times() {
     let desk = Desk::new(&block("interviewer", &[], "{\"questions\": []}"));
@@ -155,20 +156,20 @@ fn an_interviewer_that_never_answers_in_form_is_asked_six_times() {
     assert_eq!(desk.roles().len(), 12);
 }
 
-/// C10.14, C10.15: whatever the interviewer does, it writes nothing; without the kernel's help that aborts.
+/// C10.14, C10.15: whatever the interviewer tries, it writes nothing; without the kernel boundary, writing aborts.
 #[test]
 fn the_interviewer_writes_nothing() {
     let writes =
         "run echo x > new.txt\nrun echo y >> README.md\nrun git commit -q --allow-empty -m mine\n";
     let script = drafts_at_once().replace("[interviewer]\n", &format!("[interviewer]\n{writes}"));
-    // The kernel keeps it from everything: the interview goes on.
+    // The kernel prevents everything: the interview continues.
     let desk = Desk::new(&script);
     desk.exits(0, &PLAN_UNASKED);
     assert!(!desk.path("new.txt").exists());
     assert_eq!(desk.read("README.md"), "A repository.\n");
     assert!(!desk.place.env.commits().contains(&"mine".to_owned()));
 
-    // In its clone it is found out too, and the person's side is as it was.
+    // In its clone it is detected too, and the person's side is unchanged.
     let desk = Desk::new(&script);
     desk.configure("boundary = \"detect\"");
     let before = desk.outside();
@@ -187,7 +188,7 @@ fn the_interviewer_writes_nothing() {
     }
     assert_eq!(desk.prd()["userStories"], json!([]));
     let mut after = desk.outside();
-    // What was undone is kept on a ref of Ralph's own.
+    // The reverted changes are kept on a ref of Ralph's own.
     let refs = String::from_utf8(after.remove("for-each-ref").unwrap()).unwrap();
     let own = |line: &&str| !line.contains("refs/ralph/");
     let refs: Vec<&str> = refs.lines().filter(own).collect();

@@ -1,4 +1,4 @@
-//! Goal-driven work with a scripted person and the rehearsal agent: from a sentence to a PRD, a map and a run.
+//! Goal-driven work with a scripted person and the rehearsal agent: from a one-sentence goal to a PRD, a map and a run.
 
 mod crashes;
 mod exec;
@@ -91,14 +91,14 @@ impl Desk {
         finished
     }
 
-    /// Runs `ralph` at a terminal on which all of this was typed, and asserts its exit code.
+    /// Runs `ralph` at a terminal with this typed input, and asserts its exit code.
     fn typed(&self, code: i32, args: &[&str], typed: &str) -> String {
         let (found, said) = self.place.at_terminal(args, typed.as_bytes());
         assert_eq!(found, Some(code), "{said}\n{}", self.transcript());
         said
     }
 
-    /// Writes a file of answers beside the repository; returns where it is.
+    /// Writes a file of answers next to the repository; returns its path.
     fn answers(&self, answers: &Value) -> String {
         let path = self.place.path("answers.json");
         fs::write(&path, answers.to_string()).unwrap();
@@ -124,7 +124,7 @@ impl Desk {
         self.write("ralph/prd.json", &format!("{prd:#}\n"));
     }
 
-    /// What the log tells under a name.
+    /// The log entries of a name.
     fn logged(&self, name: &str) -> Vec<Value> {
         self.place.logged(name)
     }
@@ -184,7 +184,7 @@ fn draft(ids: &[&str]) -> Value {
     json!({"branchName": "ralph/dark", "userStories": stories})
 }
 
-/// An envelope of an interviewer who is certain.
+/// An envelope of an interviewer without uncertainties.
 fn envelope(questions: &[&str], draft: &Value) -> String {
     json!({
         "questions": questions,
@@ -195,14 +195,14 @@ fn envelope(questions: &[&str], draft: &Value) -> String {
     .to_string()
 }
 
-/// A block of a script in which an agent says this, and expects all of these in its prompt.
+/// A block of a script in which an agent prints this, and expects all of these in its prompt.
 fn block(header: &str, expected: &[&str], said: &str) -> String {
     let expected: Vec<String> =
         expected.iter().map(|text| format!("expect-prompt {text}\n")).collect();
     format!("[{header}]\n{}final <<'END'\n{said}\nEND\n", expected.concat())
 }
 
-/// An interviewer who drafts at once.
+/// An interviewer that drafts at once.
 fn drafts_at_once() -> String {
     block("interviewer", &[], &envelope(&[], &draft(&["US-001"])))
 }
@@ -212,5 +212,5 @@ const MAPPER: &str = "[mapper]\nrun printf '\\n## 2026-11-18 - topic\\n\\nx\\n' 
 
 const NON_INTERACTIVE: [&str; 2] = ["--non-interactive", "--approve-prd"];
 
-/// The arguments of a `plan` for which nobody is asked.
+/// The arguments of a `plan` without any question.
 const PLAN_UNASKED: [&str; 4] = ["plan", GOAL, NON_INTERACTIVE[0], NON_INTERACTIVE[1]];

@@ -1,4 +1,4 @@
-//! The options and variables of other loops keep their meaning for goal-driven commands, and for these alone.
+//! The options and variables of other loops keep their meaning for goal-driven commands, and only for these.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ fn agent_cmd_is_the_agent_of_goal_driven_commands_only() {
     let args = [&["plan", GOAL][..], &NON_INTERACTIVE].concat();
     desk.exits_with(0, &args, &[("AGENT_CMD", &command)]);
     assert_eq!(desk.prd()["userStories"][0]["id"], "FROM-CMD");
-    // `--agent` was typed, and wins.
+    // `--agent` on the command line wins.
     let args = [&["plan", "another goal", "--agent", "rehearsal"][..], &NON_INTERACTIVE].concat();
     desk.exits_with(0, &args, &[("AGENT_CMD", &command)]);
     assert_eq!(desk.prd()["userStories"][0]["id"], "US-001");
@@ -93,7 +93,7 @@ fn options_of_other_loops_are_understood() {
     );
     assert!(finished.stderr.contains("have no effect"), "{finished}");
     assert_eq!(desk.git(&["branch", "--list"]), "* main");
-    // Other commands take nothing but Ralph's own words.
+    // Other commands accept only Ralph's own values.
     let finished = desk.exits_with(2, &["config"], &[("RALPH_UI", "gum")]);
     assert!(finished.stderr.contains("ui.mode"), "{finished}");
 }

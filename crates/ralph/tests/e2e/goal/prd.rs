@@ -1,4 +1,4 @@
-//! `ralph prd import`, and what `ralph init` makes of goal-driven work.
+//! `ralph prd import`, and `ralph init` for goal-driven work.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn init_scaffolds_what_goal_driven_work_needs_once() {
     desk.write("ralph/progress.txt", "mine");
     desk.exits(0, &["init"]);
     assert_eq!(desk.read("ralph/progress.txt"), "mine");
-    // A scaffolded PRD is none: nothing is asked about it.
+    // A scaffolded PRD does not count: there is no question about it.
     desk.exits(0, &PLAN_UNASKED);
     assert_eq!(desk.state()["existingPrd"], Value::Null);
     desk.write("ralph/prd.json", FOREIGN);

@@ -1,4 +1,4 @@
-//! `ralph run`: the stories of a PRD in slots, on the PRD's branch; what an agent claims, and what the harness makes of it.
+//! `ralph run`: the stories of a PRD in slots, on the PRD's branch; an agent's claims, and how the harness treats them.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use super::{Desk, GOAL, block, draft, envelope, story};
 use crate::clones::{is_stopped, points_of};
 use crate::harness::{PATIENCE, wait_until};
 
-/// The branch of the PRD, and what a file is on it.
+/// The branch of the PRD.
 pub(super) const BRANCH: &str = "ralph/dark";
 
-/// Claims all that there is, as agents of other loops do: only the story of the run counts.
+/// Claims every story, as agents of other loops do: only the story of the run counts.
 pub(super) const CLAIMS: &str =
     "run sed -i 's/\"passes\": false/\"passes\": true/' $RALPH_OUT/prd.json\n";
 
-/// An implementer that does the work of any story: a file of the story's name.
+/// An implementer that does the work of any story: a file named after the story.
 pub(super) const WILLING: &str = "[implementer]\n\
     run echo done > $RALPH_TASK.txt\n\
     run git add -A; git commit -qm \"feat: $RALPH_TASK\"\n\
@@ -55,12 +55,12 @@ pub(super) fn in_place(script: &str, stories: &[(&str, i64)]) -> Desk {
 }
 
 impl Desk {
-    /// What a file is on the branch of the PRD.
+    /// The content of a file on the branch of the PRD.
     pub(super) fn on_branch(&self, path: &str) -> String {
         self.git(&["show", &format!("{BRANCH}:{path}")])
     }
 
-    /// Which stories pass on the branch.
+    /// The passing stories on the branch.
     pub(super) fn passing(&self) -> Vec<String> {
         let prd: Value = serde_json::from_str(&self.on_branch("ralph/prd.json")).unwrap();
         let stories = prd["userStories"].as_array().unwrap().iter();
@@ -68,7 +68,7 @@ impl Desk {
         passing.map(|story| story["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Adds a gate that wants the first story done well.
+    /// Adds a gate that requires the first story to be done correctly.
     pub(super) fn gate(&self) {
         let gate =
             "[[gate]]\nname = \"good\"\nrun = [\"sh\", \"-c\", \"! grep -qs bad US-001.txt\"]\n";
@@ -76,7 +76,7 @@ impl Desk {
         self.commit_all("a gate");
     }
 
-    /// Waits until an agent has made a file in the first slot.
+    /// Waits until an agent has created a file in the first slot.
     fn wait_for_slot(&self, name: &str) {
         let base = self.place.path("state/ralph");
         wait_until(PATIENCE, name, || {
@@ -99,7 +99,7 @@ impl Desk {
     }
 }
 
-/// C10.5: a dirty checkout is in nobody's way, and stays where it is.
+/// C10.5: a dirty checkout does not interfere, and does not switch.
 #[test]
 fn stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch() {
     let desk = desk(WILLING, &[("US-002", 2), ("US-001", 1), ("US-003", 2)]);
@@ -133,14 +133,14 @@ fn stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch(
         "a PRD",
     ];
     assert_eq!(desk.subjects()[..7], expected);
-    // The commit that lands a story says that it passes, and no earlier one does; the judged one has its receipt.
+    // The commit that lands a story marks it as passing, and no earlier one does; the judged commit has its receipt.
     let landing = desk.git(&["show", "--stat", "--format=", &format!("{BRANCH}~4")]);
     assert!(landing.contains("ralph/prd.json"), "{landing}");
     let at_work = desk.git(&["show", &format!("{BRANCH}~5:ralph/prd.json")]);
     assert!(!at_work.contains("true"), "{at_work}");
     let verified = desk.exits(1, &["verify", &format!("{BRANCH}~5")]);
     assert!(verified.stdout.contains("proves nothing: no gate ran"), "{verified}");
-    // The person's side is as it was, but for the branch that is there now.
+    // The person's side is unchanged except for the new branch.
     let mut after = desk.outside();
     for (name, of) in [("for-each-ref", "refs"), ("log --all --format=%H", "commits")] {
         assert_ne!(after.remove(name), before.get(name).cloned(), "{of}");
@@ -153,7 +153,7 @@ fn stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch(
     assert_eq!(desk.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"]), "");
 }
 
-/// C10.2, C10.3, C10.14: a run that finishes is judged as any other; what it commits counts; one that crashes claims nothing.
+/// C10.2, C10.3, C10.14: a finished run is judged like any other; its commits count; a crashed run claims nothing.
 #[test]
 fn a_claim_that_gates_reject_does_not_pass_and_the_next_run_is_told() {
     let bad = "run echo bad > US-001.txt\nfinal <promise>COMPLETE</promise>";
@@ -171,13 +171,13 @@ fn a_claim_that_gates_reject_does_not_pass_and_the_next_run_is_told() {
     assert_eq!(verdicts, ["rejected", "accepted"]);
     let passed = desk.logged("story_passed");
     assert_eq!(passed[0]["level"], "gates_passed", "{passed:?}");
-    // What the runs left uncommitted was committed for them, and rejected work never was on the branch by itself.
+    // The runs' uncommitted files were committed for them, and rejected work was never on the branch by itself.
     assert_eq!(desk.subjects()[0], "ralph: US-001 passes");
     assert!(desk.subjects()[1].starts_with("feat: US-001 - Do US-001"), "{:?}", desk.subjects());
     assert_eq!(desk.on_branch("US-001.txt"), "good");
 }
 
-/// The claim is the given story's `passes`, or the promise as a line of its own; nothing else that an agent writes counts.
+/// A claim is the given story's `passes`, or the promise on its own line; nothing else an agent writes counts.
 #[test]
 fn what_is_a_claim_and_what_is_not() {
     let work = "write US-001.txt x\n";
@@ -197,7 +197,7 @@ fn what_is_a_claim_and_what_is_not() {
         // A claim without any work.
         (format!("{CLAIMS}final I did it."), false),
         (format!("{slot}final I did it."), false),
-        // Trouble: it did not end as it should.
+        // Trouble: it did not end properly.
         (format!("{work}{CLAIMS}exit 1"), false),
     ] {
         let desk = desk(
@@ -212,7 +212,7 @@ fn what_is_a_claim_and_what_is_not() {
     }
 }
 
-/// Prompts of other loops name the files in the tree. They find them as they should be, in every run.
+/// Prompts of other loops name files in the tree. In every run these files have the expected content.
 #[test]
 fn the_files_that_prompts_of_other_loops_name_are_in_the_slot_and_claims_do_not_stay() {
     let script = "[implementer 1]\n\
@@ -227,7 +227,7 @@ fn the_files_that_prompts_of_other_loops_name_are_in_the_slot_and_claims_do_not_
         run sed -i 's/\"passes\": false/\"passes\": true/' ralph/prd.json; echo '- third' >> ralph/progress.txt\nfinal x\n";
     let desk = desk(script, &[("US-001", 1)]);
     desk.gate();
-    // What the person has and did not commit is what agents are given.
+    // Agents are given the person's uncommitted version.
     desk.write("ralph/codebase_map.md", "# Map\nmapped\n");
     let prd = desk.read("ralph/prd.json").replace("\"notes\": \"\"", "\"notes\": \"later\"");
     desk.write("ralph/prd.json", &prd);
@@ -261,7 +261,7 @@ fn a_story_that_changed_counts_as_failing_and_the_others_keep_what_passes() {
     assert_eq!(desk.taken().len(), 3, "all pass already");
 }
 
-/// The text that a run was given is what its claim is about.
+/// A claim is about the text that its run was given.
 #[test]
 fn a_story_that_a_person_changes_or_removes_meanwhile_does_not_pass_by_that_run() {
     let waits = |desk: &Desk| {
@@ -313,7 +313,7 @@ fn iterations_are_bounded_and_the_rest_goes_on_later() {
     let finished = desk.exits(0, &["run", "--max-run-iterations", "auto"]);
     assert!(finished.stderr.contains("at most 1 iteration (1 failing story)"), "{finished}");
     assert_eq!(desk.taken(), ["US-001", "US-002", "US-003"]);
-    // Trouble costs no iteration, and three of a kind stop it.
+    // Trouble costs no iteration, and three of a kind stop the story.
     let desk = self::desk("[implementer]\nexit 7\n", &[("US-001", 1)]);
     let finished = desk.exits(1, &["run", "1"]);
     assert!(finished.stderr.contains("the same problem three times in a row"), "{finished}");
@@ -422,7 +422,8 @@ fn the_person_is_asked_after_each_iteration_if_they_want_to_be() {
     assert_eq!(desk.roles(), [""; 0]);
 }
 
-/// C4 and C10.2–4: what a run commits, leaves and names in any way is held to the allowed paths, also the finishing one.
+/// C4 and C10.2–4: everything a run commits or leaves, under any name, must be inside the allowed paths, including the
+/// last run.
 #[test]
 fn work_outside_the_allowed_paths_is_rejected() {
     let script = "[implementer 1]\nrun mkdir -p 'Straße'; echo x > 'Straße/ü.txt'; echo x > US-001.txt; git add -A; git commit -qm x\n\
@@ -430,7 +431,7 @@ fn work_outside_the_allowed_paths_is_rejected() {
                   [implementer]\nexpect-prompt outside the allowed paths\nexpect-prompt Straße/ü.txt\nrun git rm -rq 'Straße'; git commit -qm y\n\
                   final <promise>COMPLETE</promise>\n";
     let desk = desk(script, &[("US-001", 1)]);
-    // What was there before is nobody's doing.
+    // Files that existed before are not attributed to anyone.
     desk.write("elsewhere.txt", "dirty");
     let finished = desk.exits_with(0, &["run"], &[("ALLOWED_PATHS", "US-001.txt,src/")]);
     assert!(
@@ -470,7 +471,7 @@ fn the_branch_can_be_another_one_or_the_one_that_is_checked_out() {
     }
 }
 
-/// An uncommitted PRD is no obstacle for the checkout that follows.
+/// An uncommitted PRD does not block the checkout from following.
 #[test]
 fn on_the_branch_itself_the_checkout_follows() {
     let desk = desk(WILLING, &[("US-001", 1)]);
@@ -512,7 +513,7 @@ fn a_prd_that_cannot_be_run_is_told_with_what_to_do() {
     let finished = desk.exits_with(2, &["run"], &[("PRD_FILE", "elsewhere.json")]);
     assert!(finished.stderr.contains("not in Ralph's home"), "{finished}");
     assert_eq!(desk.roles(), [""; 0]);
-    // Stories of the same id are told, and each is done.
+    // Duplicate story ids are reported, and each story is done.
     let prd = prd_of(&[("US-001", 1, false), ("US-001", 2, false)]);
     let mut other = prd.clone();
     other["userStories"][1]["title"] = json!("the other");
@@ -523,7 +524,7 @@ fn a_prd_that_cannot_be_run_is_told_with_what_to_do() {
     assert_eq!(desk.passing().len(), 2);
 }
 
-/// Ids are an agent's words: directories are named after them, but never as a path.
+/// Ids come from an agent: directories are named after them, but an id is never used as a path.
 #[test]
 fn an_id_that_looks_like_a_path_stays_a_name() {
     let id = "../../../up";
@@ -539,7 +540,7 @@ fn an_id_that_looks_like_a_path_stays_a_name() {
     assert_eq!(files(desk.outside()), files(before));
 }
 
-/// Homes of other loops, with their prompt, in `scripts/ralph/`; the root is told by the PRD's path.
+/// Homes of other loops, with their prompt, in `scripts/ralph/`; the root is derived from the PRD's path.
 #[test]
 fn a_home_of_another_loop_runs_as_it_is() {
     let desk = Desk::new(
@@ -589,7 +590,7 @@ fn in_place_the_branch_is_checked_out_and_the_prd_comes_along() {
     assert_eq!(desk.prd()["userStories"][0]["passes"], true);
     assert_eq!(desk.git(&["status", "--porcelain"]), "");
     assert_eq!(desk.read("ralph/progress.txt"), "# Progress\n- US-001\n");
-    // On main a story is added, and one is passed already on the branch.
+    // On main a story is added, and one already passes on the branch.
     desk.git(&["switch", "-q", "main"]);
     let prd = prd_of(&[("US-001", 1, false), ("US-002", 2, false)]);
     desk.write("ralph/prd.json", &format!("{prd:#}\n"));
@@ -635,7 +636,7 @@ fn a_usage_limit_is_waited_for_and_costs_no_iteration() {
     assert_eq!(desk.passing(), ["US-001"]);
 }
 
-/// Others move the branch meanwhile: what can be merged is, what conflicts goes back at no cost.
+/// Others move the branch meanwhile: work that merges is merged, conflicting work is sent back at no cost.
 #[test]
 fn work_that_does_not_fit_the_branch_any_more_goes_back_and_lands_once_it_is_merged() {
     let desk = desk("", &[("US-001", 1)]);
@@ -663,7 +664,7 @@ fn work_that_does_not_fit_the_branch_any_more_goes_back_and_lands_once_it_is_mer
     assert_eq!(desk.passing(), ["US-001"]);
 }
 
-/// From a sentence to all stories passing: the whole of `exec`, with a yes to everything.
+/// From a one-sentence goal to all stories passing: the whole of `exec`, with consent to everything.
 #[test]
 fn exec_goes_on_into_the_run_with_its_cap() {
     let interviewer = block("interviewer", &[], &envelope(&[], &draft(&["US-001", "US-002"])));
@@ -679,7 +680,7 @@ fn exec_goes_on_into_the_run_with_its_cap() {
     assert_eq!(desk.passing(), ["US-001", "US-002"]);
     assert_eq!(desk.git(&["branch", "--show-current"]), "main");
     assert_eq!(desk.roles(), ["interviewer", "implementer", "implementer"]);
-    // The cap leaves no slack (C10.13), and is told; more can be allowed.
+    // The cap leaves no slack (C10.13), and is shown; more can be allowed.
     let failing = "[implementer 1]\nfinal could not\n";
     let desk = Desk::new(&format!("{interviewer}{failing}{WILLING}"));
     desk.place.env.isolate();
@@ -698,13 +699,13 @@ fn exec_goes_on_into_the_run_with_its_cap() {
     assert!(finished.stderr.contains("all stories pass"), "{finished}");
 }
 
-/// A home that Ralph did not make, an agent that commits everything: Ralph's own files are in nobody's way.
+/// A home that Ralph did not create, an agent that commits everything: Ralph's own files do not interfere.
 #[test]
 fn logs_do_not_show_up_and_a_prd_that_was_only_placed_is_not_the_agents_change() {
     let script = "[implementer]\nrun echo x > $RALPH_TASK.txt; git add -A; git commit -qm all\nfinal <promise>COMPLETE</promise>\n";
     let desk = Desk::new(script);
     let stories = [story("US-001", false)];
-    // Not as Ralph writes it.
+    // Not in Ralph's own formatting.
     desk.write(
         "ralph/prd.json",
         &json!({"branchName": BRANCH, "userStories": stories}).to_string(),
@@ -715,7 +716,7 @@ fn logs_do_not_show_up_and_a_prd_that_was_only_placed_is_not_the_agents_change()
     assert_eq!(desk.git(&["status", "--porcelain"]), "");
 }
 
-/// C10.4: in a workspace below the root of its repository, paths are named from the workspace.
+/// C10.4: in a workspace below the root of its repository, paths are relative to the workspace.
 #[test]
 fn allowed_paths_are_named_from_the_workspace() {
     let script = "[implementer]\nrun mkdir -p src; echo x > src/$RALPH_TASK.txt; echo x > other.txt\nfinal <promise>COMPLETE</promise>\n";
@@ -747,7 +748,7 @@ fn a_home_that_ignores_nothing_gets_no_untracked_files() {
     assert_eq!(desk.git(&["status", "--porcelain"]), "", "{ended}");
 }
 
-/// Wherever it stands still before the story has landed: a story that a person takes away then does not.
+/// Wherever it is stopped before the story has landed: a story that a person removes then does not land.
 #[test]
 fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     let (begun, total) = points_of(&desk(WILLING, &[("US-001", 1)]).place, &["run"]);
@@ -764,12 +765,12 @@ fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
                 desk.git(&[&["log", "--format=%H"][..], &tips, &["--", "US-001.txt"]].concat());
             !log.is_empty()
         };
-        // Between the verdict and the landing it is too late to look at the checkout again.
+        // Between the verdict and the landing it is too late to check the checkout again.
         let is_judged = !desk.place.logged("verdict").is_empty();
         let is_early = !has_work() && !is_judged;
         if !has_work() {
             cancelled += u32::from(is_early);
-            // What is wanted is what the checkout has, on whichever branch.
+            // The checkout's version is authoritative, on any branch.
             desk.write("ralph/prd.json", &format!("{:#}\n", prd_of(&[("US-002", 1, true)])));
         }
         running.signal(Signal::CONT);
@@ -780,11 +781,11 @@ fn a_run_that_is_stopped_lands_nothing_that_was_cancelled_meanwhile() {
     assert!(cancelled > 0, "{total} points");
 }
 
-/// What Ralph put into the slot is not the agent's, although its commit swept it up.
+/// Files that Ralph put into the slot are not the agent's, although its commit swept them up.
 #[test]
 fn a_sweep_of_what_the_run_was_given_changes_nothing_of_the_persons() {
     let desk = desk(WILLING, &[("US-001", 1)]);
-    // Not as Ralph would write it.
+    // Not in Ralph's own formatting.
     desk.write("ralph/prd.json", &prd_of(&[("US-001", 1, false)]).to_string());
     desk.commit_all("compact");
     let finished = desk.exits(0, &["run"]);
@@ -802,7 +803,7 @@ fn a_branch_that_cannot_have_its_name_is_refused_with_what_is_in_its_way() {
     assert!(!finished.stderr.contains("update-ref"), "{finished}");
 }
 
-/// What the person drops from the PRD's branch while a story is worked on stays dropped.
+/// Commits that the person drops from the PRD's branch during the work stay dropped.
 #[test]
 fn a_branch_of_a_prd_that_is_moved_back_gets_the_story_alone() {
     let desk = desk("", &[("US-001", 1)]);

@@ -1,4 +1,4 @@
-//! A workspace whose children are repositories: a goal is planned, mapped and implemented over all of them.
+//! A workspace whose subdirectories are repositories: a goal is planned, mapped and implemented across all of them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Siblings {
         self.desk.exits(code, &[&["--root", root.to_str().unwrap()], args].concat())
     }
 
-    /// Nothing in the person's checkouts has moved.
+    /// Asserts that the person's checkouts are unchanged.
     fn are_untouched(&self) {
         for name in ["alpha", "beta"] {
             assert_eq!(self.git(name, &["log", "--format=%s", "main"]), "start", "{name}");
@@ -71,7 +71,7 @@ impl Siblings {
     }
 }
 
-/// Does the first story in both, wrongly in one at first, and the second in one of them.
+/// Does the first story in both, at first incorrectly in one, and the second in one of them.
 const IMPLEMENTERS: &str = "[implementer 1]\nrun echo bad > alpha/one.txt; echo good > beta/one.txt; cd alpha; git add -A; git commit -qm mine\n\
     final <promise>COMPLETE</promise>\n\
     [implementer 2]\nexpect-prompt alpha-check\nrun echo good > alpha/one.txt\nfinal <promise>COMPLETE</promise>\n\
@@ -125,7 +125,7 @@ fn an_interviewer_and_a_mapper_read_all_of_them() {
     siblings.are_untouched();
 }
 
-/// One that has no commit yet cannot be cloned. It is said, and the others are worked in as ever.
+/// A repository without a commit cannot be cloned. That is reported, and the others are used normally.
 #[test]
 fn a_repository_without_commits_is_left_out_and_said() {
     let siblings = Siblings::new(

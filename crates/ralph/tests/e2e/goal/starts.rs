@@ -1,4 +1,4 @@
-//! Where an interview begins: anew, at the state of an earlier one, or beside a PRD that is there.
+//! The start of an interview: fresh, resumed, or with an existing PRD.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn asks_then_drafts() -> String {
 #[test]
 fn an_interview_about_the_same_goal_goes_on_unless_the_person_wants_another() {
     let desk = Desk::new(&asks_then_drafts());
-    // The input ends at the second question.
+    // Input ends at the second question.
     desk.typed(130, &["plan", GOAL], "\nall\n\u{4}");
     assert_eq!(desk.state()["qa"].as_array().unwrap().len(), 2);
     let said = desk.typed(0, &["plan", &format!("  {GOAL} ")], "\nnow\ny\n");
@@ -23,7 +23,7 @@ fn an_interview_about_the_same_goal_goes_on_unless_the_person_wants_another() {
     assert!(said.contains("? Go on with it?") && said.contains("[Y/n]"), "{said}");
     assert!(!said.contains("Which pages?"), "it is not asked twice:\n{said}");
     assert_eq!(desk.roles().len(), 2);
-    // Approved; the same goal again finds that, and nothing is planned anew without a word.
+    // Approved; the same goal again finds that, and nothing is planned again without asking.
     let said = desk.typed(0, &["plan", GOAL], "\n");
     assert!(said.contains("was approved at"), "{said}");
     assert_eq!(desk.roles().len(), 2);
@@ -73,7 +73,7 @@ fn a_prd_that_is_there_is_shown_and_updated_with_the_passes_of_what_stays() {
     let script = block("interviewer", &[], &envelope(&[], &draft(&["old-1"])));
     let desk = Desk::new(&script);
     desk.write_prd(&[("old-1", true)]);
-    // Uncommitted: overwriting keeps it all the same.
+    // Uncommitted: it is preserved even when overwritten.
     desk.typed(0, &["plan", GOAL], "overwrite\n\ny\n");
     assert_eq!(stories(&desk), [(json!("old-1"), json!(false))]);
     assert!(desk.git(&["show", "HEAD~1:ralph/prd.json"]).contains("ralph/old"));
@@ -160,7 +160,7 @@ fn what_is_no_spec_is_a_goal_and_flags_settle_it() {
     assert!(finished.stderr.contains("--approve-prd"), "{finished}");
 }
 
-/// A number names a spec wherever it lies, and is never a goal.
+/// A number means a spec in any directory, and is never a goal.
 #[test]
 fn a_number_is_a_spec() {
     let desk = Desk::new("");

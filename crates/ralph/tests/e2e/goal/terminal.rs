@@ -1,4 +1,4 @@
-//! Rich prompts on a real terminal: answers are edited, a paste is one answer, and the terminal comes back as it was.
+//! Rich prompts on a real terminal: answers are edited, a paste is one answer, and the terminal is restored.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use super::{Desk, GOAL, block, draft, envelope};
 use crate::harness::{PATIENCE, RALPH, open_terminal};
 use crate::support::process::processes_marked;
 
-/// A `ralph` at a terminal of its own, and what it showed there.
+/// A `ralph` with its own terminal, and its output there.
 struct Session {
     child: Child,
     terminal: OwnedFd,
@@ -33,7 +33,7 @@ impl Session {
         let copy = || Stdio::from(rustix::io::dup(&inside).unwrap());
         let mut variables = desk.place.variables();
         variables.retain(|(name, _)| name != "TERM");
-        // A terminal of its own is one that the program controls.
+        // `setsid` makes it the program's controlling terminal.
         let child = Command::new("setsid")
             .args(["--ctty", "--wait", RALPH])
             .args(args)
@@ -62,13 +62,13 @@ impl Session {
         String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
     }
 
-    /// Waits until this is shown, after what was waited for before; then types.
+    /// Waits until this is shown, after the text waited for before; then types.
     fn at(&mut self, text: &str, typed: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let screen = self.screen();
             if let Some(found) = screen.get(self.seen..).and_then(|rest| rest.find(text)) {
-                // The editor has begun when its prompt is there.
+                // The editor is ready once its prompt is shown.
                 let after = self.seen + found + text.len();
                 if let Some(prompt) = screen[after..].find("> ") {
                     self.seen = after + prompt + 2;
@@ -92,7 +92,7 @@ impl Session {
         let modes = tcgetattr(self.inside.as_fd()).unwrap().local_modes;
         let usual = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         assert!(modes.contains(usual), "the terminal is left as {modes:?}");
-        // With nobody inside there is an end to what it showed.
+        // Once the inner side is closed, reading reaches the end.
         let Session { inside, reader, shown, .. } = self;
         drop(inside);
         reader.join().unwrap();
@@ -113,7 +113,7 @@ fn answers_are_edited_and_a_paste_of_several_lines_is_one_answer() {
     let desk = Desk::new(&asks());
     let mut session = Session::start(&desk, &["plan", GOAL]);
     session.at("make test", "\r");
-    // A paste as terminals mark it; its lines end no answer, and its `y` approves of nothing.
+    // A bracketed paste; its newlines end no answer, and its `y` approves nothing.
     session.at("Which pages?", "\u{1b}[200~all of\nthem\ny\n\u{1b}[201~\r");
     // Typed wrong, erased, and continued on a second line.
     session.at("Since when?", "nevre\u{7f}\u{7f}er\\\rmind\r");
@@ -124,7 +124,7 @@ fn answers_are_edited_and_a_paste_of_several_lines_is_one_answer() {
     let answer = |index: usize| state["qa"][index]["answer"].as_str().unwrap().to_owned();
     assert_eq!(answer(1), "all of\nthem\ny");
     assert_eq!(answer(2), "never\nmind");
-    // Nothing for people comes near stdout.
+    // Nothing for people is written to stdout.
     assert_eq!(std::fs::read_to_string(desk.place.path("out")).unwrap(), "");
 }
 

@@ -1,4 +1,4 @@
-//! `ralph understand`: one topic per run, and nothing but the map changes.
+//! `ralph understand`: one topic per run, and only the map changes.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn each_run_maps_one_topic_until_none_is_left() {
     let map = desk.read("ralph/codebase_map.md");
     assert_eq!(map.matches("- [x] ").count(), 3, "{map}");
     assert_eq!(map.matches("## 2026-11-18 - topic").count(), 3, "{map}");
-    // The branch, every ref and everything outside home are as they were.
+    // The branch, every ref and everything outside home are unchanged.
     assert_eq!(desk.outside(), before);
     assert_eq!(desk.git(&["status", "--porcelain"]).trim(), "M ralph/codebase_map.md");
     let finished = desk.exits(0, &["understand"]);
@@ -82,8 +82,8 @@ fn a_map_that_loses_entries_or_gains_none_is_not_taken() {
     }
 }
 
-/// C10.2, C10.3, C10.4: without the kernel's help every other change aborts, in whichever run it is made, commits and odd
-/// names included; what was dirty before does not count.
+/// C10.2, C10.3, C10.4: without the kernel boundary every other change aborts, in any run, including commits and
+/// unusual names; files that were dirty before do not count.
 #[test]
 fn whatever_else_a_mapper_changes_aborts_the_command() {
     let last = "# Map\n\n## Next Topics\n- [ ] one\n";
@@ -117,14 +117,14 @@ fn whatever_else_a_mapper_changes_aborts_the_command() {
             assert_eq!(desk.outside(), before, "{}", context());
         }
     }
-    // With it nothing happens at all, and the run counts.
+    // With it the write does not happen at all, and the run counts.
     let script = MAPPER.replace("[mapper]\n", "[mapper]\nrun echo x > new.txt\n");
     let desk = desk(&script, last);
     desk.exits(0, &["understand"]);
     assert!(!desk.path("new.txt").exists());
 }
 
-/// A mapper that goes for the person's side, where only a comparison can tell: somebody has to look.
+/// A mapper that attacks the person's side, where only a comparison can detect it: a person has to look.
 #[test]
 fn what_changes_on_the_persons_side_meanwhile_is_theirs_to_explain() {
     let step = "run echo x >> $RALPH_HOME/prd.json";
@@ -135,8 +135,8 @@ fn what_changes_on_the_persons_side_meanwhile_is_theirs_to_explain() {
     assert!(finished.stderr.contains("this changed on your side: ralph/prd.json"), "{finished}");
 }
 
-/// The mapper reads a clone of what is checked out. Neither a branch nor a commit is made for it, wherever the person
-/// stands, and what they did not commit is not seen.
+/// The mapper reads a clone of what is checked out. No branch or commit is created for it, whatever the person has
+/// checked out, and uncommitted changes are not visible.
 #[test]
 fn mapping_reads_a_clone_and_leaves_everything_of_the_persons_as_it_was() {
     type Prepare = fn(&Desk);
@@ -173,13 +173,13 @@ fn mapping_reads_a_clone_and_leaves_everything_of_the_persons_as_it_was() {
         assert_eq!(desk.outside(), before, "{kind}");
         let map = desk.read("ralph/codebase_map.md");
         assert_eq!(map.matches(head.trim()).count(), 3, "{kind}: {map}");
-        // Nobody has to clear anything away.
+        // No manual cleanup is needed.
         let slots = desk.exits(0, &["--json", "slots", "list"]);
         assert!(!slots.stdout.contains("understand"), "{slots}");
     }
 }
 
-/// Where there is no commit yet there is nothing to clone; no commit is made for it either.
+/// Without a commit there is nothing to clone; no commit is created for it either.
 #[test]
 fn before_the_first_commit_mapping_reads_the_checkout() {
     let desk = desk(MAPPER, MAP);
@@ -189,7 +189,7 @@ fn before_the_first_commit_mapping_reads_the_checkout() {
     assert_eq!(desk.git(&["for-each-ref"]), "");
 }
 
-/// A commit that the person makes between two runs is what the next one reads.
+/// A commit that the person makes between two runs is visible to the next one.
 #[test]
 fn the_next_run_reads_what_was_committed_meanwhile() {
     let step = "run git log -1 --format=%s >> $RALPH_OUT/codebase_map.md\n";

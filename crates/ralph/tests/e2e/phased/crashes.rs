@@ -1,17 +1,17 @@
-//! Ralph is killed at its fault points; going on ends where an undisturbed loop ends.
+//! Kills Ralph at its fault points; after resuming, the loop reaches the same end state.
 
 use std::fs;
 
 use super::{Site, TASK};
 use crate::crash::{Share, Sweep};
 
-/// How many tests share the fault points, so that they are played side by side.
+/// How many tests share the fault points, so that they run in parallel.
 const SHARES: usize = 2;
 
 const START: &[&str] = &["loop", TASK];
 
-/// Plans and claims at once; builds wrongly, and rightly once the gates have said so. What a run does depends on what it
-/// finds, as after a crash it may be another run that does it.
+/// Plans and claims at once; builds incorrectly, and correctly after the gates' feedback. The behaviour of a run
+/// depends on the files it finds, because after a crash a different run may do it.
 const AGENT: &str = "[builder]\n\
     run test -f .ralph/plan.md || cp the-plan.md .ralph/plan.md\n\
     run grep -q build .ralph/phase.txt && echo A file that says hello. > .ralph/summary.md || true\n\
@@ -44,7 +44,7 @@ fn survives_every_crash(share: Share, site: Site) {
     });
 }
 
-/// Everything that has to be the same in the end.
+/// The end state that must be equal.
 fn end_of(site: &Site) -> Vec<String> {
     let tree = |name: &str| site.git(&["rev-parse", &format!("{name}^{{tree}}")]);
     let names = site.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/loop", "refs/heads"]);

@@ -1,11 +1,11 @@
-//! Defects of the loop's predecessor, by number: each is played as it was, and does not come back. D8.10 is in
-//! `ralph-outline` (lines of syntax errors, unclosed tags), D8.13 in `reflection`.
+//! Regression tests for defects of the loop's predecessor, by number. D8.10 is in `ralph-outline` (lines of syntax
+//! errors, unclosed tags), D8.13 in `reflection`.
 
 use super::{BUILD, PLAN, Site, TASK};
 
 const COMPLETE: &str = "write .ralph/status.txt complete\nfinal done\n";
 
-/// D8.1: neither a valid nor an invalid plan of an earlier task opens BUILD for the next one, or stands in its way.
+/// D8.1: neither a valid nor an invalid plan of an earlier task opens BUILD for the next one, or blocks it.
 #[test]
 fn d8_01_a_plan_of_an_earlier_task_is_not_the_next_ones() {
     let invalid = PLAN.replace("## Steps\n1. `hello.txt` (new): say hello.\n", "## Steps\n");
@@ -19,7 +19,7 @@ fn d8_01_a_plan_of_an_earlier_task_is_not_the_next_ones() {
     }
 }
 
-/// D8.2: the phase and the status are the harness's, whatever the agent writes.
+/// D8.2: the harness controls the phase and the status, whatever the agent writes.
 #[test]
 fn d8_02_an_agent_cannot_switch_the_phase() {
     for in_place in [false, true] {
@@ -34,7 +34,7 @@ fn d8_02_an_agent_cannot_switch_the_phase() {
     }
 }
 
-/// D8.3: a plan that is gutted, or emptied, during BUILD is not the one that was validated.
+/// D8.3: a plan that is gutted or emptied during BUILD is not the validated one.
 #[test]
 fn d8_03_a_plan_that_is_changed_during_build_is_validated_again() {
     for change in ["write .ralph/plan.md  \n", "run rm .ralph/plan.md\n"] {
@@ -54,7 +54,7 @@ fn d8_03_a_plan_that_is_changed_during_build_is_validated_again() {
     assert_eq!(site.verdicts().len(), 0);
 }
 
-/// D8.4: with `strict` what the plan promises and nobody built fails.
+/// D8.4: with `strict`, missing parts of the plan fail.
 #[test]
 fn d8_04_missing_parts_of_a_plan_can_fail() {
     let plan = PLAN.replace("say hello.\n", "say hello.\n2. `bye.txt` (new): say goodbye.\n");
@@ -77,7 +77,7 @@ fn d8_05_a_plan_of_the_last_iteration_is_validated() {
     assert!(site.mail("feedback.md").starts_with("# Plan Validated"), "D8.8: by this prefix");
 }
 
-/// D8.6, D8.7: failures before any work are not counted, also for a scaffold of any length; messages count what the list has.
+/// D8.6, D8.7: failures before any work are not counted, even for a long scaffold; counts in messages match the list.
 #[test]
 fn d8_06_and_07_grace_is_alive_and_messages_count_the_list() {
     let settings = "[loop]\npreset = \"web-app\"\nbuild = [\"true\"]\n";
@@ -93,7 +93,7 @@ fn d8_06_and_07_grace_is_alive_and_messages_count_the_list() {
     assert!(feedback.contains("lacks 36 of the theme's 36 variables"), "{feedback}");
 }
 
-/// D8.9: an empty reply is no completion, and the summary of an earlier task is not the next one's.
+/// D8.9: an empty reply is not a completion, and the summary of an earlier task is not reused.
 #[test]
 fn d8_09_an_empty_reply_is_no_completion_and_summaries_do_not_carry_over() {
     let site = Site::new(&format!(
@@ -106,7 +106,7 @@ fn d8_09_an_empty_reply_is_no_completion_and_summaries_do_not_carry_over() {
     assert!(site.mail("feedback.md").contains("## has-summary"), "{}", site.mail("feedback.md"));
 }
 
-/// D8.11: an agent that writes `complete` and ends with text has one completion, and at most one failure a run.
+/// D8.11: an agent that writes `complete` and ends with text has one completion, and at most one failure per run.
 #[test]
 fn d8_11_a_run_has_one_completion_decision() {
     let bad = BUILD.replace("write hello.txt hello", "append hello.txt bad");
@@ -115,7 +115,7 @@ fn d8_11_a_run_has_one_completion_decision() {
     assert_eq!((site.runs(), site.verdicts().len()), (3, 3));
 }
 
-/// D8.12: an option is never part of the task, and the configured bound of iterations holds.
+/// D8.12: an option is never part of the task text, and the configured limit of iterations holds.
 #[test]
 fn d8_12_options_are_no_text_and_configured_bounds_hold() {
     let site = Site::configured(
@@ -127,7 +127,7 @@ fn d8_12_options_are_no_text_and_configured_bounds_hold() {
     assert_eq!((site.runs(), site.mail("task.md")), (2, format!("# Task\n\n{TASK}\n")));
 }
 
-/// D8.14: what the last run left is part of what is judged, accepted and landed.
+/// D8.14: the last run's work is included in what is judged, accepted and landed.
 #[test]
 fn d8_14_the_work_of_the_last_iteration_is_committed_before_it_is_judged() {
     for in_place in [false, true] {

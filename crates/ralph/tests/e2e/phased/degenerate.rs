@@ -1,10 +1,10 @@
-//! The agent that satisfies every gate without implementing anything, played literally and in other orders.
+//! An agent that satisfies every gate without implementing anything, played literally and in other orders.
 
 use super::Site;
 
 const WEB_APP: &str = "[loop]\npreset = \"web-app\"\nbuild = [\"true\"]\n";
 
-/// The application as a generator leaves it: long enough, with components, and without the phrase that gives it away.
+/// The application as generated: long enough, with components, and without the phrase that identifies a scaffold.
 const SCAFFOLD: &str = "import { Stack } from '@wiggum/stack';\nimport { Card } from './components/Card';\n\
     // A scaffold that passes for content: it imports a package of the stack and shows some components of its own.\n\
     export default function App() {\n  return (\n    <Stack><Card /><Card /><Card /><Card /></Stack>\n  );\n}\n";
@@ -23,7 +23,7 @@ fn plan() -> &'static str {
      <Section gumdrop=\"faq\" />\n<Section gumdrop=\"footer\" />\n</Screen>\n</App>\n);"
 }
 
-/// The six steps of the problem, as a script writes them. The scaffold is there and stays as it is.
+/// The six steps of the problem as script lines. The scaffold exists and stays unchanged.
 pub(super) fn steps() -> Vec<String> {
     vec![
         format!("write .ralph/plan.tsx <<'END'\n{}\nEND\n", plan()),
@@ -43,7 +43,7 @@ fn site(script: &str) -> Site {
     site
 }
 
-/// All in one batch, in every rotation of the steps; and one step a run.
+/// All steps in one batch, in every rotation; and one step per run.
 #[test]
 fn a_scaffold_with_a_valid_plan_a_theme_and_a_summary_is_never_accepted() {
     let steps = steps();
@@ -70,7 +70,7 @@ fn a_scaffold_with_a_valid_plan_a_theme_and_a_summary_is_never_accepted() {
     assert!(!site.verdicts().contains(&"accepted".to_owned()));
 }
 
-/// Completing first and planning last gets round the phases, which are inert without a plan: then a person is asked.
+/// Completing first and planning last bypasses the phases, which are inactive without a plan: then a person is asked.
 #[test]
 fn a_scaffold_that_is_completed_before_there_is_a_plan_is_for_a_person_to_decide() {
     let steps = steps();
@@ -98,7 +98,7 @@ fn in_place_the_scaffold_is_never_accepted_either() {
         for more in ["", edits] {
             let script = format!("[builder]\n{}{more}final All done.\n", order.concat());
             let site = site(&script).in_place();
-            // Who changed the settings in the person's tree, only they can say.
+            // Only the person can say who changed the settings in their tree.
             let code = if more.is_empty() { 1 } else { 3 };
             site.exits(code, &["Build a shop", "--max-iterations", "3"]);
             assert!(!site.verdicts().contains(&"accepted".to_owned()), "{first} {more}");
@@ -106,7 +106,7 @@ fn in_place_the_scaffold_is_never_accepted_either() {
     }
 }
 
-/// It also edits what it is judged by: the phase, the status, the plan and the gates.
+/// It also edits its own checks: the phase, the status, the plan and the gates.
 #[test]
 fn editing_the_phase_the_plan_and_the_gates_gets_nobody_further() {
     let emptier = "write .ralph/plan.tsx <<'END'\nexport default <App><Theme mood=\"zen\"/><Screen name=\"App\"><Section gumdrop=\"hero\"/></Screen></App>\nEND\n";
@@ -130,7 +130,7 @@ fn editing_the_phase_the_plan_and_the_gates_gets_nobody_further() {
     );
 }
 
-/// Whatever an agent puts in the place of the harness's files, the loop goes on.
+/// Whatever replaces the harness's files, the loop continues.
 #[test]
 fn links_and_directories_in_the_mailbox_stop_nothing() {
     let odd = "run rm -f .ralph/phase.txt .ralph/task.md .ralph/feedback.md\nrun ln -s /etc/passwd .ralph/phase.txt\n\
@@ -153,7 +153,7 @@ fn failures_before_the_application_is_begun_do_not_abort() {
     assert_eq!(site.verdicts().len(), 6);
 }
 
-/// The same plan, implemented: the gates of the preset let it through.
+/// The same plan, actually implemented, passes the gates of the preset.
 #[test]
 fn an_agent_that_builds_the_sections_is_accepted() {
     let sections = ["Hero", "Faq", "Footer"].map(|name| {

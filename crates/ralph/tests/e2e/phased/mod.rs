@@ -1,4 +1,4 @@
-//! `ralph loop` with the rehearsal agent: every scenario that was traced for it, and every way round its phases.
+//! `ralph loop` with the rehearsal agent: every traced scenario, and every attempt to bypass its phases.
 
 mod crashes;
 mod defects;
@@ -39,7 +39,7 @@ END
 /// Does what the plan says, and claims it.
 const BUILD: &str = "write hello.txt hello\nwrite .ralph/summary.md A file that says hello.\nwrite .ralph/status.txt complete\nfinal built\n";
 
-/// Asserts that a worked example of the guide shows what happens: its lines, in their order.
+/// Asserts that a worked example in the guide matches the output: its lines, in order.
 fn assert_as_in_guide(heading: &str, stderr: &str) {
     let guide = include_str!("../../../../../docs/loop.md");
     let (_, example) = guide.split_once(&format!("\n{heading}\n")).unwrap();
@@ -54,7 +54,7 @@ fn assert_as_in_guide(heading: &str, stderr: &str) {
     }
 }
 
-/// A line without what differs each time: commits and durations.
+/// A line without variable parts: commits and durations.
 fn without_chance(line: &str) -> String {
     let word = |word: &str| {
         let bare = word.trim_end_matches(',');
@@ -90,7 +90,7 @@ impl Site {
         fs::write(site.path("ralph.toml"), settings).unwrap();
         fs::create_dir_all(site.path("ralph/specs")).unwrap();
         fs::write(site.path("ralph/specs/README.md"), "none\n").unwrap();
-        // As `ralph init` makes it, so that nothing of home has to land with the first task.
+        // As `ralph init` creates it, so that nothing of home has to land with the first task.
         let ignored = "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n";
         fs::write(site.path("ralph/.gitignore"), ignored).unwrap();
         site.commit_all("begin");
@@ -129,7 +129,7 @@ impl Site {
         finished
     }
 
-    /// What the log tells under a name.
+    /// The log entries of a name.
     fn logged(&self, name: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.path("ralph/ralph.log")).unwrap();
         let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -144,7 +144,7 @@ impl Site {
         self.logged("run_started").len()
     }
 
-    /// How often gates judged something: at the base they are tried before any work.
+    /// How often gates judged something: at the base they run before any work.
     fn gate_runs(&self) -> usize {
         self.logged("gate_started").iter().filter(|gate| gate["at"] != "base").count()
     }

@@ -1,4 +1,4 @@
-//! A task whose branch moves while it lands: rewritten under it, or moved while the lander stands still.
+//! A task whose branch moves while it lands: rewritten, or advanced while the landing process is stopped.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{BUILD, Site, TASK};
 use crate::clones::{is_stopped, points_of};
 use crate::harness::{PATIENCE, wait_until};
 
-/// Has no agent at all from now on.
+/// Makes any further agent run fail.
 fn without_agent(site: &Site) {
     let settings = site.read("ralph.toml").replace("agent = \"rehearsal\"", "agent = \"none\"");
     site.write("ralph.toml", &format!("{settings}[agents.none]\ncommand = [\"/nowhere/agent\"]\n"));
@@ -24,7 +24,7 @@ fn a_task_that_was_carried_over_is_taken_back_as_it_landed_and_without_an_agent(
         let (code, said) = meanwhile(&site, &[TASK], |site| {
             site.write("mine.txt", "mine\n");
             if with_home {
-                // What lands of home comes on top of what was carried over.
+                // Changes to home land on top of what was carried over.
                 fs::remove_file(site.path("ralph/.gitignore")).unwrap();
             }
             site.git(&["add", "-A"]);
@@ -50,7 +50,7 @@ fn a_task_that_was_carried_over_is_taken_back_as_it_landed_and_without_an_agent(
     }
 }
 
-/// Wherever it stands still between its last run and the end: what the person commits then stays, and the task lands once.
+/// Wherever it is stopped between its last run and the end: the person's commit is kept, and the task lands once.
 #[test]
 fn a_lander_that_is_stopped_lands_its_task_once_beside_what_came_meanwhile() {
     let site = || Site::new(&format!("[builder]\n{BUILD}"));
@@ -67,7 +67,7 @@ fn a_lander_that_is_stopped_lands_its_task_once_beside_what_came_meanwhile() {
             log.lines().filter(|subject| *subject == TASK).count()
         };
         before_landing += usize::from(landed(&site) == 0);
-        // The lander may hold the index: a commit without one. The branch itself it cannot hold.
+        // The landing process may hold the index lock: commit without the index. It cannot hold the branch.
         let mine = site.git(&["commit-tree", "-p", "main", "-m", "mine", "main^{tree}"]);
         let is_moved = site.place.env.try_git(&["update-ref", "refs/heads/main", &mine]);
         running.signal(Signal::CONT);

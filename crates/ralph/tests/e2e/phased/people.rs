@@ -1,4 +1,4 @@
-//! What the loop asks a person, and what it does with the answer.
+//! The loop's questions to a person, and the handling of answers.
 
 use rustix::process::Signal;
 
@@ -42,7 +42,7 @@ fn an_agent_that_waits_is_answered_and_goes_on() {
     let waits = site.exits(3, &[TASK]);
     assert!(waits.stderr.contains("Which colour?"), "{waits}");
     assert!(waits.stderr.contains("ralph loop --resume --answer"), "{waits}");
-    // Going on without an answer asks again, and costs no run.
+    // Resuming without an answer asks again, and costs no run.
     site.exits(3, &["--resume"]);
     assert_eq!(site.runs(), 1);
     site.exits(0, &["--resume", "--answer", "Blue."]);
@@ -83,7 +83,7 @@ fn a_mailbox_of_another_tool_is_left_alone() {
     assert!(refused.stderr.contains("mailbox = "), "{refused}");
 }
 
-/// The mailbox is where the loop's agent answers: one that prints nothing has said what is there.
+/// The loop's agent answers in the mailbox: it need not print anything.
 #[test]
 fn an_agent_that_prints_nothing_is_heard_by_its_mailbox() {
     let site = Site::new("");
@@ -101,7 +101,8 @@ fn an_agent_that_prints_nothing_is_heard_by_its_mailbox() {
     assert!(silent.stderr.contains("said nothing and did nothing"), "{silent}");
 }
 
-/// What an agent says is no claim in the loop. One that only says something is told what counts, and stopped soon.
+/// An agent's text alone is no claim in the loop. An agent that only prints gets feedback about that, and is stopped
+/// soon.
 #[test]
 fn an_agent_that_only_says_that_it_is_done_is_stopped_after_three_runs() {
     let site = Site::new("");
@@ -110,7 +111,7 @@ fn an_agent_that_only_says_that_it_is_done_is_stopped_after_three_runs() {
     assert!(stopped.stderr.contains("ralph loop --resume"), "{stopped}");
     assert_eq!(site.runs(), 3);
     assert!(site.mail("feedback.md").contains("write `complete` to status.txt"), "{stopped}");
-    // What it did before is not lost, and whoever changes something or claims something goes on.
+    // Its earlier work is kept, and an agent that changes or claims something continues.
     let goes_on = "cat >/dev/null; echo hello > hello.txt; echo more >> .ralph/intent.md; \
         test $(wc -l < .ralph/intent.md) -gt 4 && echo 'A greeting for everyone.' > .ralph/summary.md && \
         echo complete > .ralph/status.txt; echo done";
@@ -119,7 +120,7 @@ fn an_agent_that_only_says_that_it_is_done_is_stopped_after_three_runs() {
     assert_eq!(site.read("hello.txt"), "hello\n");
 }
 
-/// An agent that makes each of its clones unusable loses what it did, and is not run for ever.
+/// An agent that makes each of its clones unusable loses its work, and does not run forever.
 #[test]
 fn an_agent_that_removes_its_repository_uses_up_its_iterations() {
     let site = Site::new("");
@@ -128,7 +129,7 @@ fn an_agent_that_removes_its_repository_uses_up_its_iterations() {
     assert!(spent.stderr.contains("not complete after 3 iterations"), "{spent}");
     assert_eq!(site.runs(), 3, "{spent}");
     assert!(site.mail("feedback.md").contains("was made anew"), "{spent}");
-    // The clone that was made anew serves the next run.
+    // The recreated clone serves the next run.
     let builds = "cat >/dev/null; echo hello > hello.txt; echo 'The greeting is there now.' > .ralph/summary.md; \
                   echo complete > .ralph/status.txt";
     site.exits(0, &["--resume", "--agent-cmd", builds]);

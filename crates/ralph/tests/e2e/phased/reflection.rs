@@ -1,4 +1,4 @@
-//! Asking how an accepted task went: an option, and nothing depends on the answer.
+//! The survey about an accepted task: optional, and without consequences.
 
 use super::{BUILD, Site, TASK};
 
@@ -20,7 +20,7 @@ fn a_reflection_is_noted_once_a_task_is_accepted_and_only_if_it_is_asked_for() {
     assert_eq!(site.place.roles(), ["builder"]);
 }
 
-/// Defect D8.13: nothing is asked about a task that changed nothing, and no answer changes what the task came to.
+/// Defect D8.13: there is no survey about a task that changed nothing, and no answer changes the result of the task.
 #[test]
 fn a_reflection_that_fails_changes_nothing_and_none_is_asked_for_after_nothing() {
     for reply in ["final It was fine.\n", "exit 1\n", "run echo x > hello.txt\nfinal {}\n"] {

@@ -1,4 +1,4 @@
-//! The rows of the table of traced scenarios, and the bounds of the loop.
+//! The table of traced scenarios, and the limits of the loop.
 
 use super::{BUILD, PLAN, Site, TASK, assert_as_in_guide};
 
@@ -24,8 +24,8 @@ fn a_task_is_planned_validated_built_and_accepted() {
     site.assert_clean();
 }
 
-/// Every row of the table of traced scenarios, in a slot and in place: the phase and the plan before, what the run signals,
-/// how many runs and verdicts there are, and the phase afterwards.
+/// Every row of the table of traced scenarios, in a slot and in place: the phase and the plan before, the run's signal,
+/// the number of runs and verdicts, and the phase afterwards.
 #[test]
 fn every_row_of_the_scenario_table_ends_as_traced() {
     let researches = format!("[builder 1]\nexpect-prompt Not written yet.\n{PLAN}final planned\n");
@@ -33,7 +33,7 @@ fn every_row_of_the_scenario_table_ends_as_traced() {
     let at_once = format!("[builder 1]\n{PLAN}write .ralph/status.txt complete\nfinal done\n");
     let invalid = PLAN.replace("(new)", "");
     let fixes = BUILD.replace("status.txt complete", "status.txt running");
-    // A reply without tools is one of a run of its own, after the work was done.
+    // A reply without tool calls comes from a separate run, after the work was done.
     let text_only = format!("[builder 1]\n{fixes}[builder 2]\nfinal All of it is there.\n");
     let text_in_plan =
         format!("[builder 1]\n{invalid}{fixes}[builder 2]\nfinal All of it is there.\n");
@@ -66,7 +66,7 @@ fn every_row_of_the_scenario_table_ends_as_traced() {
     }
 }
 
-/// The regression that the phases were made for: a plan and a completion in the same batch.
+/// The regression for which the phases were introduced: a plan and a completion in the same batch.
 #[test]
 fn a_completion_with_a_plan_that_is_not_validated_is_swallowed() {
     let all_at_once = format!("{PLAN}{BUILD}");
@@ -110,7 +110,7 @@ fn a_reply_without_tools_is_a_completion_and_one_that_shows_commands_is_none() {
     let site = Site::new(script);
     site.exits(0, &[TASK]);
     assert_eq!((site.runs(), site.verdicts().len()), (3, 1));
-    // With a plan that is not validated, a reply without tools is deferred as well.
+    // With an unvalidated plan, a reply without tool calls is deferred as well.
     let script = format!(
         "[builder 1]\n{PLAN}final planned\n[builder 2]\nexpect-prompt Plan Validated\ndelete .ralph/plan.md\nfinal done\n[builder 3]\nexpect-prompt is gone or empty\nfinal Everything is there.\n"
     );
@@ -136,7 +136,7 @@ fn five_gate_failures_in_a_row_abort_and_the_feedback_grows_louder() {
     assert!(aborted.stderr.contains("gates failed 5 times in a row: check"), "{aborted}");
     assert_eq!((site.runs(), site.verdicts().len()), (5, 5));
     assert!(site.mail("feedback.md").contains("# Quality Gate Failures"), "one file has it all");
-    // Another task is not begun over it by accident; going on counts anew.
+    // Another task does not replace it by accident; resuming resets the count.
     let refused = site.exits(2, &["Say goodbye"]);
     assert!(refused.stderr.contains("ralph loop --resume"), "{refused}");
     site.exits(0, &["--resume"]);
@@ -169,11 +169,11 @@ fn a_plan_of_the_last_iteration_is_validated_and_resumed_in_build() {
     assert!(spent.stderr.contains("not complete after 1 iteration"), "{spent}");
     site.exits(0, &["--resume"]);
     assert_eq!(site.runs(), 2);
-    // There is nothing to go on with any more.
+    // There is nothing left to resume.
     site.exits(2, &["--resume"]);
 }
 
-/// Defect D8.1: neither a valid nor an invalid plan of an earlier task gets in the way of the next.
+/// Defect D8.1: neither a valid nor an invalid plan of an earlier task affects the next.
 #[test]
 fn a_plan_of_an_earlier_task_is_archived() {
     let script = format!(
@@ -189,7 +189,7 @@ fn a_plan_of_an_earlier_task_is_archived() {
     assert!(site.mail("origin.md").ends_with("- Task 2: Say more\n"), "{}", site.mail("origin.md"));
 }
 
-/// The checks of the preset `generic` are those that the project had when the task began.
+/// The checks of the preset `generic` are those the project had when the task began.
 #[test]
 fn detected_checks_are_run_and_an_agent_cannot_change_which() {
     let script = "[builder]\nwrite package.json { \"scripts\": { \"test\": \"true\" } }\nwrite package-lock.json {}\n\
@@ -220,7 +220,7 @@ fn the_task_can_come_from_a_file_and_the_same_words_go_on() {
     assert_eq!(told.status.code(), Some(2), "{told}");
 }
 
-/// A command-line project with real tests: the plan forgets nothing, the first build breaks a test, the second is accepted.
+/// A command-line project with real tests: the plan is complete, the first build breaks a test, the second is accepted.
 #[test]
 fn a_real_project_with_real_tests_goes_from_task_to_accepted() {
     let script = r#"[builder 1]

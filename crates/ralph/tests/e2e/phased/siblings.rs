@@ -1,10 +1,10 @@
-//! A workspace whose children are repositories: a plan names paths of all of them, and the work lands in each.
+//! A workspace whose subdirectories are repositories: a plan names paths in all of them, and the work lands in each.
 
 use std::fs;
 
 use super::Site;
 
-/// A plan of a change in two repositories, which also names a file that is there.
+/// A plan for a change in two repositories, which also names an existing file.
 const PLAN: &str = "write .ralph/plan.md <<END
 # Plan: hello
 
@@ -63,7 +63,7 @@ fn a_task_is_compared_with_its_plan_over_all_repositories_and_lands_in_each() {
         let site = siblings(&script);
         let site = if in_place { site.in_place() } else { site };
         let said = exits(&site, 0, &[super::TASK]);
-        // Each looks at all of them, once.
+        // Each gate considers all of them, once.
         assert_eq!(said.matches("[passed] plan-diff").count(), 2, "{said}");
         assert!(!said.contains("[failed] plan-diff"), "{said}");
         for name in ["alpha", "beta"] {
@@ -83,7 +83,7 @@ fn a_task_is_compared_with_its_plan_over_all_repositories_and_lands_in_each() {
     }
 }
 
-/// Half of it is not what the plan promises.
+/// Half of the work does not fulfil the plan.
 #[test]
 fn what_is_missing_in_one_repository_is_told() {
     let script = format!(

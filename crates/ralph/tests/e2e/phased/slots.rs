@@ -1,4 +1,4 @@
-//! A task in its slot: the person's checkout stays still, the mailbox comes and goes, and accepted work lands.
+//! A task in its slot: the person's checkout is unchanged, the mailbox is copied in and out, and accepted work lands.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use rustix::process::Signal;
 use super::{BUILD, PLAN, Site, TASK};
 use crate::harness::{PATIENCE, wait_until};
 
-/// The file in the first slot, once an agent has made it.
+/// The file in the first slot, once an agent has created it.
 fn in_slot(site: &Site, name: &str) -> Option<PathBuf> {
     let states = fs::read_dir(site.place.path("state/ralph")).into_iter().flatten().flatten();
     states.map(|state| state.path().join("slots/1/repo").join(name)).find(|file| file.exists())
 }
 
-/// Lets an agent wait inside a run until the test has done something as the person.
+/// Makes an agent wait inside a run until the test has acted as the person.
 fn waits(site: &Site) -> String {
     let go = site.place.path("go");
     format!("run touch begun; while [ ! -e {} ]; do sleep 0.02; done; rm begun\n", go.display())
 }
 
-/// A site whose agent builds, and waits for the person while it does.
+/// A site whose agent builds, and waits for the person meanwhile.
 pub(super) fn waiting(more: &str) -> Site {
     let site = Site::new("");
     let script = format!("[builder 1]\n{}{BUILD}{more}", waits(&site));
@@ -28,7 +28,7 @@ pub(super) fn waiting(more: &str) -> Site {
     site
 }
 
-/// Plays a task, with something that a person does while the agent is at work.
+/// Plays a task, with an action of the person while the agent is working.
 pub(super) fn meanwhile(
     site: &Site,
     args: &[&str],
@@ -53,7 +53,7 @@ fn the_persons_changes_are_neither_seen_nor_touched() {
     assert!(done.stderr.contains("2 changed files are not part of this run"), "{done}");
     assert_eq!(site.git(&["status", "--porcelain"]), " M README.md\n?? mine.txt");
     assert_eq!(site.read("hello.txt"), "hello\n");
-    // The agent's commit is what landed: the branch leads to what was judged.
+    // The agent's commit landed: the judged commit is on the branch.
     assert_eq!(site.commits(), [TASK, "begin", "start"]);
     let landed = site.logged("landed");
     assert_eq!((landed.len(), &landed[0]["branch"]), (1, &"main".into()));
@@ -92,7 +92,7 @@ fn until_it_lands_nothing_in_the_checkout_moves_and_the_agent_cannot_reach_it() 
     site.assert_clean();
 }
 
-/// A plan that the person wrote is the task's, and what they wrote meanwhile is kept.
+/// A plan written by the person is used for the task, and text they write meanwhile is kept.
 #[test]
 fn the_mailbox_is_copied_in_at_the_start_and_out_at_each_wait_and_end() {
     let site = Site::new("");
@@ -122,7 +122,7 @@ fn the_mailbox_is_copied_in_at_the_start_and_out_at_each_wait_and_end() {
         (site.mail("status.txt"), site.mail("question.md")),
         ("waiting".into(), "Which colour?\n".into())
     );
-    // What the person writes while the task waits is the next run's.
+    // Text the person writes while the task waits is given to the next run.
     site.write(".ralph/plan.md", &plan.replace("# Plan: hello", "# The person's second plan"));
     site.exits(0, &["--resume", "--answer", "Blue."]);
     assert!(in_slot(&site, ".ralph/notes.md").is_some(), "it came along");
@@ -131,7 +131,7 @@ fn the_mailbox_is_copied_in_at_the_start_and_out_at_each_wait_and_end() {
     site.assert_clean();
 }
 
-/// The mailbox is no work, whatever an agent does to have it taken for some.
+/// The mailbox is never work, whatever an agent does to make it look like work.
 #[test]
 fn committing_the_mailbox_is_no_work() {
     for site in [Site::new(""), Site::new("").in_place()] {
@@ -160,7 +160,7 @@ fn a_commit_of_the_persons_meanwhile_is_merged_and_the_merge_is_gated() {
     assert_eq!(landed["merge"], true);
     let gated = site.logged("gate_finished");
     assert!(gated.iter().any(|gate| gate["commit"] == landed["commit"]), "{gated:?}");
-    // Taking it back leaves what the person did.
+    // A rollback keeps the person's changes.
     site.exits(0, &["--rollback"]);
     assert!(!site.path("hello.txt").exists());
     assert_eq!(site.read("mine.txt"), "mine\n");
@@ -183,19 +183,19 @@ fn a_conflict_goes_back_to_the_agent_at_no_cost_and_lands_once_it_is_resolved() 
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(site.read("hello.txt"), "hello both\n");
     assert_eq!((site.runs(), site.verdicts()), (2, vec!["accepted".to_owned(); 2]));
-    // Only what the task did is taken back.
+    // Only the task's own changes are rolled back.
     site.exits(0, &["--rollback"]);
     assert_eq!(site.read("hello.txt"), "good day\n");
     assert_eq!(site.commits()[0], "ralph: roll back task 1 of the loop");
     site.assert_clean();
 }
 
-/// A branch that refuses three times in a row is a question.
+/// A branch that refuses three times in a row leads to a question.
 #[test]
 fn a_branch_that_refuses_the_work_again_and_again_is_a_question() {
     let site = waiting("");
     let repo = site.place.env.repo();
-    // The agent plays the person too, through a helper outside: each completion finds the branch moved.
+    // The agent also acts as the person, through a helper outside: each completion finds the branch moved.
     let again = "expect-prompt both changed the same lines\nrun git merge -q ralph/tip || true\nwrite hello.txt hello again\nrun git add -A; git commit -qm resolved\n";
     let wait = |number: u32| {
         let go = site.place.path(&format!("go{number}"));
@@ -223,7 +223,7 @@ fn a_branch_that_refuses_the_work_again_and_again_is_a_question() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("could not be put on the branch 3 times in a row"), "{said}");
     assert_eq!(fs::read_to_string(repo.join("hello.txt")).unwrap(), "c\n");
-    // A person who says no sends it back to the agent.
+    // If the person says no, the work goes back to the agent.
     site.place.ralph(&["answer", "loop-1", "no, keep the person's"]);
     let more = format!("[builder 4]\nexpect-prompt no, keep the person's\n{RESOLVE}")
         .replace("expect-prompt both changed the same lines: hello.txt\n", "");
@@ -268,7 +268,7 @@ fn a_task_that_has_not_landed_is_taken_back_with_its_slot() {
     assert!(site.mail("task-history.md").contains("rolled back: Say hello"));
     site.exits(2, &["--rollback"]);
     site.exits(2, &["--resume"]);
-    // The next task has a slot without any of it.
+    // The next task's slot contains none of it.
     fs::write(site.place.path("script"), format!("[builder]\nrun test ! -e half.txt\n{BUILD}"))
         .unwrap();
     site.exits(0, &["Say it"]);
@@ -384,7 +384,7 @@ fn work_lands_on_the_branch_that_is_named() {
     assert_eq!(site.git(&["ls-tree", "--name-only", "other", "hello.txt"]), "");
 }
 
-/// What the person drops while a task is worked on stays dropped.
+/// Commits that the person drops during a task stay dropped.
 #[test]
 fn a_branch_that_is_moved_back_meanwhile_gets_the_tasks_change_alone() {
     let site = waiting("");

@@ -1,4 +1,4 @@
-//! What the loop does to the tree: snapshots, rollback, work of a person beside it.
+//! The loop's effect on the tree: snapshots, rollback, concurrent work of a person.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn what_a_run_leaves_uncommitted_is_committed_iteration_by_iteration() {
     site.assert_clean();
 }
 
-/// What git cannot take in, or must not, stops neither the task nor its snapshots (the predecessor's `addAll` did).
+/// Files that git cannot or must not add stop neither the task nor its snapshots (the predecessor's `addAll` did).
 #[test]
 fn any_tree_can_be_worked_in() {
     let odd = "run printf x > \"$(printf 'caf\\351.txt')\"; printf x > \"$(printf 'line\\nbreak')\"; ln -s nowhere dangling; mkfifo pipe; \

@@ -1,4 +1,4 @@
-//! A small real web project, from task to accepted: Vite builds it, and the gates of the preset judge it.
+//! A small real web project, from task to accepted: built by Vite, judged by the gates of the preset.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ const MAIN: &str = "import { createRoot } from 'react-dom/client';\nimport App f
 const SCAFFOLD: &str =
     "export default function App() {\n  return <p>Edit src/App.tsx to get started</p>;\n}\n";
 
-/// Where Vite is installed, or a skip that is seen.
+/// The installed Vite, or a visible skip.
 fn vite() -> Option<PathBuf> {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/web/node_modules");
     if modules.join("vite").is_dir() {
@@ -29,7 +29,7 @@ fn vite() -> Option<PathBuf> {
 }
 
 fn project(script: &str, modules: &Path) -> Site {
-    // A copy, as an installation makes one: Vite writes next to its modules, and what is outside of a checkout is read-only.
+    // A copy, like an installation: Vite writes next to its modules, and everything outside a checkout is read-only.
     let setup = format!(
         "checkout.setup = [[\"cp\", \"-RT\", \"{}\", \"node_modules\"]]\n",
         modules.display()
@@ -56,7 +56,7 @@ fn project(script: &str, modules: &Path) -> Site {
     site
 }
 
-/// The plan has a recipe that is unknown, then is valid; the first build does not compile, the second does.
+/// The plan has an unknown recipe, then is valid; the first build does not compile, the second does.
 #[test]
 fn a_vite_project_goes_from_task_to_accepted() {
     let Some(modules) = vite() else { return };
@@ -107,7 +107,7 @@ fn a_vite_project_goes_from_task_to_accepted() {
     site.assert_clean();
 }
 
-/// The degenerate agent on the real project: Vite builds the scaffold gladly, and nothing is accepted.
+/// The degenerate agent on the real project: Vite builds the scaffold successfully, and nothing is accepted.
 #[test]
 fn the_scaffold_that_vite_builds_is_never_accepted() {
     let Some(modules) = vite() else { return };

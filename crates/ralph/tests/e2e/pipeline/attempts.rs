@@ -1,10 +1,10 @@
-//! Attempts and the order of specs: what is spent, what stops a run, what starts again.
+//! Attempts and the order of specs: what is spent, what stops a run, what starts over.
 
 use serde_json::json;
 
 use super::{BUILDS, PLANS, Stage, willing};
 
-/// Two specs whose verifier turns the first one down every time.
+/// Two specs whose verifier always rejects the first one.
 fn hopeless() -> Stage {
     let verifier =
         "[verifier]\nrun case $RALPH_SPEC in *0001*) exit 1;; esac\nfinal Bad ${INVOCATION}.\n";
@@ -43,7 +43,7 @@ fn naming_a_spec_or_retry_gives_it_a_fresh_budget() {
     stage.pipeline(&one).exits(1);
     stage.pipeline(&[&one[..], &["0001"]].concat()).exits(1);
     assert_eq!(stage.runs(), "piviv");
-    // The feedback is not lost with the count.
+    // The feedback is kept when the count is reset.
     assert!(stage.prompt("implementer", 2).contains("Bad 1."));
     stage.pipeline(&[&one[..], &["--retry"]].concat()).exits(1);
     assert_eq!(stage.runs(), "piviviv");

@@ -1,8 +1,8 @@
-//! Everything ends: trouble of any kind, plans that fail alike, commits that are claimed again and again.
+//! Everything terminates: any kind of trouble, plans that fail the same way, commits claimed repeatedly.
 
 use super::{AGREES, BUILDS, GREETS, PLANS, Stage, on, willing};
 
-/// Implementers that crash and say nothing in turn, so that no trouble comes three times in a row.
+/// Implementers that alternately crash and print nothing, so that no trouble occurs three times in a row.
 fn in_turn(times: u32) -> Vec<String> {
     (1..=times)
         .map(|run| on("implementer", run, if run % 2 == 1 { "exit 1" } else { "" }))
@@ -43,11 +43,11 @@ fn three_plans_that_fail_alike_end_the_spec_before_its_attempts_do() {
         .says("the last 3 attempts ended the same way");
     assert_eq!(stage.runs(), "ppp");
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 3);
-    // Who names it wants it tried again.
+    // Naming a spec means trying it again.
     stage.script(&willing(&[]));
     stage.pipeline(&["1"]).exits(0);
     assert_eq!(stage.runs(), "ppppiv");
-    // Failures of several kinds are attempts like any other.
+    // Failures of several kinds are ordinary attempts.
     let stage = Stage::new(&willing(&[
         on("planner", 1, "final no"),
         on("planner", 2, "final I AM HYPER SURE I AM DONE!"),
@@ -60,7 +60,7 @@ fn three_plans_that_fail_alike_end_the_spec_before_its_attempts_do() {
 
 #[test]
 fn a_rejected_commit_that_is_claimed_again_is_answered_without_gates_or_verifier() {
-    // Home's commits come on top of the work, so whoever claims it again has to look for it.
+    // Commits of home are on top of the work, so an agent that claims it again has to search for it.
     let shell = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
         cat > /dev/null; test -e greeting.txt || { echo hello > greeting.txt; git add greeting.txt; git commit -qm work; }; \
         git log -1 --format=%H -- greeting.txt; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";

@@ -1,4 +1,4 @@
-//! Everyday use: agents with ordinary habits, people with ordinary trees, and nothing that is not theirs touched.
+//! Everyday use: agents with ordinary habits, people with ordinary trees, and no unrelated file touched.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{AGREES, BUILDS, GREETS, PLANS, Stage, claims, on, willing};
 use crate::harness::{PATIENCE, wait_until};
 use crate::support::process::processes_marked;
 
-/// What an implementer does before it claims its last commit.
+/// The steps of an implementer before it claims its last commit.
 fn works(steps: &str) -> String {
     on("implementer", 1, &format!("{steps}\n{}", claims("${COMMIT}")))
 }
@@ -23,7 +23,7 @@ fn an_agent_that_adds_everything_sweeps_up_nothing_of_ralphs() {
     assert_eq!(changed, "greeting.txt");
 }
 
-/// An implementer that works on a branch of its own, with a gate.
+/// An implementer that works on its own branch, with a gate.
 fn branching() -> Stage {
     let branches =
         "run git switch -q -c feature\nwrite greeting.txt hello\ncommit \"branched\" greeting.txt";
@@ -71,7 +71,7 @@ fn what_an_agent_leaves_uncommitted_is_told_to_the_verifier_and_does_not_land() 
     stage.pipeline(&[]).exits(0);
     let told = stage.prompt("verifier", 1);
     assert!(told.contains("left.txt") && told.contains("README.md"), "{told}");
-    // They are no work, and nothing of it reaches the person.
+    // They are not work, and do not reach the person.
     assert_eq!(
         (stage.has("left.txt"), stage.read("README.md").as_str()),
         (false, "A repository.\n")
@@ -115,7 +115,7 @@ fn a_dirty_tree_is_refused_unless_the_person_allows_it_and_is_never_evidence() {
     assert!(!stage.has("ralph/runs"));
     let before = stage.git(&["status", "--porcelain"]);
     stage.pipeline(&["--allow-dirty"]).exits(0);
-    // The first claim had nothing but the person's own changes to show.
+    // The first claim contained only the person's own changes.
     assert_eq!(stage.runs(), "piiv");
     assert_eq!(stage.git(&["status", "--porcelain"]), before);
     assert_eq!(stage.read("README.md"), "Half of a sentence\n");
@@ -156,7 +156,7 @@ fn an_agent_that_edits_the_state_it_is_judged_by_has_failed_and_changed_nothing(
 
 #[test]
 fn a_planner_that_writes_into_the_tree_has_failed_and_the_paths_are_named() {
-    // A12.15: read-only is checked, not asked for. Where the kernel enforces it, nothing is written at all.
+    // A12.15: read-only is enforced, not requested. With the kernel boundary nothing is written at all.
     let meddles = format!(
         "[planner 1]\nwrite evil.txt x\nwrite README.md rewritten\noutbox plan.md # Evil plan\n\
          final I AM HYPER SURE I AM DONE!\n{PLANS}{BUILDS}{AGREES}"
@@ -181,12 +181,12 @@ fn a_planner_that_writes_into_the_tree_has_failed_and_the_paths_are_named() {
 
 #[test]
 fn a_verifier_moves_neither_the_persons_branch_nor_their_files() {
-    // A12.15 and A12.17: it has a checkout of its own, and may do there what it likes.
+    // A12.15 and A12.17: it has its own checkout, in which it may do anything.
     let meddles = "run git checkout -q HEAD~1; rm -rf greeting.txt; echo x > new.txt\n\
                    run git -C $PERSON checkout -q HEAD~1\n";
     let agrees = AGREES.split_once('\n').unwrap().1.replace("${HEAD}", "${RALPH_TASK:-?}");
-    // A claim without the commit is a slip of form, and where only a comparison notices what it did, the verifier has failed:
-    // neither says anything of the candidate.
+    // A claim without the commit is a formal error, and with detection alone the verifier has failed: neither says
+    // anything about the candidate.
     for (boundary, runs, text) in [("kernel", "pivv", "hello 1\n"), ("detect", "pivv", "hello 1\n")]
     {
         let settings = format!("boundary = \"{boundary}\"\n");
@@ -225,7 +225,7 @@ fn a_home_that_is_not_committed_stays_out_of_git_altogether() {
 
 #[test]
 fn private_state_that_is_lost_in_the_middle_is_made_anew_and_the_spec_goes_on() {
-    // A candidate that has not landed is kept by the person's repository, so it is not made again.
+    // A candidate that has not landed is kept in the person's repository, so it is not redone.
     for (role, runs) in [("implementer", "piiv"), ("verifier", "pivv")] {
         let stage = Stage::with(
             &willing(&[on(role, 1, "limit in 1h\nexit 1")]),
@@ -250,7 +250,7 @@ fn nothing_differs_afterwards_but_the_agents_commits_and_ralphs_own() {
         GREETS,
         &["0001-greeting.md"],
     );
-    // As `ralph init` makes it: nothing has to be hidden from git in another way.
+    // As `ralph init` creates it: nothing else has to be hidden from git.
     stage.write("ralph/.gitignore", "runs/\nralph.log\nspecs/sessions/\n.*.ralph-tmp\n");
     stage.git(&["add", "ralph/.gitignore"]);
     stage.git(&["commit", "-qm", "home"]);
@@ -315,15 +315,15 @@ fn nothing_differs_afterwards_but_the_agents_commits_and_ralphs_own() {
     assert_eq!(leftovers, Vec::<Value>::new());
 }
 
-/// An implementer that is on a branch of its own when `end` comes over it.
+/// An implementer that is on its own branch when it reaches `end`.
 fn branches_and(end: &str) -> Stage {
     let branches = "run git switch -q -c feature\nwrite half.txt half\ncommit \"half\" half.txt";
     let steps = format!("{branches}\nsession impl-1\n{end}");
     Stage::new(&willing(&[on("implementer", 1, &steps)])).in_place()
 }
 
-/// The implementer has told its session, which it does after its commit on a branch of its own. The log has that at once;
-/// the screen may leave it out.
+/// Whether the implementer has reported its session, which it does after its commit on its own branch. The log has that
+/// at once; the screen may omit it.
 fn has_branched(stage: &Stage) -> bool {
     let runs = stage.place.env.repo().join("ralph/runs/0001-greeting");
     let runs = fs::read_dir(runs).into_iter().flatten().flatten();
@@ -331,7 +331,7 @@ fn has_branched(stage: &Stage) -> bool {
     logs.any(|log| fs::read_to_string(log).is_ok_and(|log| log.contains("impl-1")))
 }
 
-/// Everything of Ralph's and everything that came later is on the branch that the run began on.
+/// Asserts that everything of Ralph's and everything later is on the branch on which the run began.
 fn is_done_on_main(stage: &Stage) {
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piiv");

@@ -1,4 +1,5 @@
-//! What runs leave uncommitted in the person's own tree when they are cut short: it is theirs, and no later start takes it for the person's.
+//! Uncommitted leftovers of interrupted runs in the person's own tree: they belong to the run, and no later start
+//! attributes them to the person.
 
 use rustix::process::Signal;
 
@@ -10,7 +11,7 @@ fn leaves(nth: u32) -> String {
     on("implementer", nth, "append left.txt half ${INVOCATION}\nhang")
 }
 
-/// Starts a pipeline and ends it as soon as its implementer has left something.
+/// Starts a pipeline and ends it as soon as its implementer has left a file.
 fn cut_short(stage: &Stage, args: &[&str], nth: u32, signal: Signal) {
     let running = stage.place.start(&[&["pipeline"], args].concat());
     let half = format!("half {nth}\n");
@@ -30,7 +31,7 @@ fn what_runs_left_that_were_cut_short_twice_is_not_asked_about() {
         stage.pipeline(&[]).exits(0);
         assert_eq!(stage.runs(), "piiiv");
         assert_eq!(stage.read("left.txt"), "half 1\nhalf 2\n");
-        // What is the person's is asked about, as ever.
+        // The person's own changes are asked about as usual.
         stage.spec("0002-next.md");
         stage.write("mine.txt", "mine\n");
         let asked = stage.pipeline(&[]);

@@ -1,4 +1,4 @@
-//! Locks of git that a killed run or a killed Ralph left: removed, and recorded.
+//! Git locks left by a killed run or a killed Ralph: removed, and recorded.
 
 use std::fs;
 

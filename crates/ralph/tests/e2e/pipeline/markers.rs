@@ -1,4 +1,4 @@
-//! Files as they may be found: written by hand, half missing, broken, in areas of their own.
+//! State files in unusual conditions: written by hand, incomplete, corrupt, in area directories.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn a_plan_that_a_person_wrote_is_used_as_it_is() {
 
 #[test]
 fn an_active_plan_without_its_text_is_made_again() {
-    // A12.5: nobody implements without a plan.
+    // A12.5: nothing is implemented without a plan.
     let stage = Stage::new(&willing(&[]));
     let meta = json!({
         "spec_rel": "0001-greeting.md", "spec_id": "0001-greeting", "status": "active",
@@ -41,8 +41,8 @@ fn an_active_plan_without_its_text_is_made_again() {
 
 #[test]
 fn a_plan_by_hand_counts_also_when_a_planner_was_killed() {
-    // Planners write into their outbox, so that a text in the place of the plan is a person's. A12.2, a text that Ralph
-    // itself wrote before it died, is told apart by its mark.
+    // Planners write into their outbox, so a text at the plan's path is a person's. A12.2, a text that Ralph itself
+    // wrote before it died, is recognised by its mark.
     let stage = Stage::new(&willing(&[on("planner", 1, "session plan-1\nhang")]));
     let running = stage.place.start(&["pipeline"]);
     wait_until(PATIENCE, "the planner is at work", || running.said().contains("[session]"));
@@ -98,7 +98,7 @@ fn a_session_file_that_cannot_be_read_is_dropped_and_said() {
 
 #[test]
 fn the_same_name_in_two_areas_is_two_specs() {
-    // A12.9 and A12.13: every path is made from the whole name of the spec.
+    // A12.9 and A12.13: every path is derived from the whole name of the spec.
     let stage = Stage::with(
         &willing(&[on("verifier", 1, "final <<END\nNo.\nPLAN_INVALIDATION: another one\nEND")]),
         "",
@@ -118,7 +118,7 @@ fn the_same_name_in_two_areas_is_two_specs() {
     let commits =
         ["api", "web"].map(|area| stage.row(&format!("{area}/0001-greeting.md"))["commit"].clone());
     assert_ne!(commits[0], commits[1]);
-    // A12.8: one directory for each run, its logs named after role and attempt, and none written twice.
+    // A12.8: one directory per run, with logs named after role and attempt, never overwritten.
     let dirs: Vec<String> = stage
         .told("run_started")
         .iter()
@@ -130,7 +130,7 @@ fn the_same_name_in_two_areas_is_two_specs() {
     assert_eq!((of_area("api"), of_area("web")), (6, 3), "{dirs:?}");
     let log = fs::read_to_string(format!("{}/verify-attempt-2.log", dirs[5]));
     assert!(log.unwrap().contains("It holds."), "{dirs:?}");
-    // Naming one of them without its area is an error that names both.
+    // Naming one of them without its area is an error that lists both.
     stage
         .pipeline(&["0001-greeting"])
         .exits(2)
@@ -202,7 +202,7 @@ fn a_dry_run_says_what_would_happen_and_writes_nothing() {
 
 #[test]
 fn a_second_pipeline_in_the_same_home_is_refused() {
-    // A12.7: one at a time. That files are written whole is shown where they are written.
+    // A12.7: one at a time. Atomic writes are tested where they are implemented.
     let stage = Stage::new(&willing(&[on("planner", 1, "session plan-1\nhang")]));
     let running = stage.place.start(&["pipeline"]);
     wait_until(PATIENCE, "the planner is at work", || running.said().contains("[session]"));
@@ -216,7 +216,7 @@ fn a_second_pipeline_in_the_same_home_is_refused() {
 
 #[test]
 fn every_event_is_one_line_of_the_text_log() {
-    // A12.12: whatever a value holds.
+    // A12.12: whatever a value contains.
     let stage =
         Stage::new(&willing(&[on("verifier", 1, "final <<END\nOne.\n=== two ===\nThree.\nEND")]));
     stage.settings("log_format = \"text\"\n");

@@ -1,9 +1,9 @@
-//! The pipeline through the real binary: specs go in, a scripted agent works, markers and commits come out.
+//! The pipeline through the real binary: specs as input, a scripted agent, markers and commits as output.
 //!
-//! [`Stage`] is where a test plays: it sets specs, gates and the agents' script, runs `ralph pipeline`, and reads what
-//! is there afterwards. A run's prompts, events and counts are taken from what Ralph itself keeps.
+//! [`Stage`] is the environment of a test: it sets specs, gates and the agents' script, runs `ralph pipeline`, and
+//! reads the results. A run's prompts, events and counts come from Ralph's own records.
 //!
-//! Tools of this kind had defects that must not come back. They are numbered, and the tests against them are these:
+//! Earlier tools of this kind had defects that must not recur. They are numbered, and these are their regression tests:
 //!
 //! | defect | shown by |
 //! |---|---|
@@ -49,33 +49,33 @@ use crate::clones::wait_for_slot;
 use crate::harness::Place;
 use crate::support::process::Finished;
 
-/// What agents end with.
+/// The completion phrase of agents.
 pub(crate) const PHRASE: &str = "I AM HYPER SURE I AM DONE!";
 
-/// A planner that does what it is asked, every time.
+/// A planner that always does what it is asked.
 pub(crate) const PLANS: &str = "[planner]\nsession plan-${INVOCATION}\noutbox plan.md <<END\n\
     # Plan ${INVOCATION}\n\nWrite the greeting.\nEND\nfinal I AM HYPER SURE I AM DONE!\n";
 
-/// An implementer that commits a new file, every time.
+/// An implementer that always commits a new file.
 pub(crate) const BUILDS: &str = "[implementer]\nsession impl-${INVOCATION}\n\
     write greeting.txt <<END\nhello ${INVOCATION}\nEND\ncommit \"work ${INVOCATION}\" greeting.txt\n\
     final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND\n";
 
-/// A verifier that agrees, every time.
+/// A verifier that always agrees.
 pub(crate) const AGREES: &str = "[verifier]\nsession verify-${INVOCATION}\n\
     final <<END\nIt holds.\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
 
-/// One block of a script: who, in which of its runs, and what it does.
+/// One block of a script: the role, which of its runs, and its steps.
 pub(crate) fn on(role: &str, run: u32, steps: &str) -> String {
     format!("[{role} {run}]\n{steps}\n")
 }
 
-/// The last words of an agent that claims a commit.
+/// The final message of an agent that claims a commit.
 pub(crate) fn claims(commit: &str) -> String {
     format!("final <<END\n{commit}\n{PHRASE}\nEND\n")
 }
 
-/// Agents that all do what they are asked, but for the blocks of `also`.
+/// Agents that all do what they are asked, except for the blocks in `also`.
 pub(crate) fn willing(also: &[String]) -> String {
     format!("{PLANS}{BUILDS}{AGREES}{}", also.concat())
 }
@@ -97,7 +97,7 @@ impl Stage {
         Stage::with(script, "", &["0001-greeting.md"])
     }
 
-    /// These specs, and `settings` beside those of every stage.
+    /// These specs, and `settings` in addition to those of every stage.
     pub(crate) fn with(script: &str, settings: &str, specs: &[&str]) -> Stage {
         let stage = Stage { place: Place::new() };
         stage.settings(settings);
@@ -163,7 +163,7 @@ impl Stage {
         Ended { finished: self.place.ralph(args) }
     }
 
-    /// What `ralph specs --json` says of one spec.
+    /// The entry of one spec in `ralph specs --json`.
     pub(crate) fn row(&self, spec: &str) -> Value {
         let listed = self.place.ralph(&["specs", "--json"]);
         let rows: Value =
@@ -172,25 +172,25 @@ impl Stage {
         found.unwrap_or_else(|| panic!("no {spec} in {rows}")).clone()
     }
 
-    /// All that the log tells, in order.
+    /// All log entries, in order.
     pub(crate) fn events(&self) -> Vec<Value> {
         let log = self.read("ralph/ralph.log");
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What the log tells under one name.
+    /// The log entries of one name.
     pub(crate) fn told(&self, name: &str) -> Vec<Value> {
         let events = self.events().into_iter().filter(|event| event["event"] == name);
         events.map(|mut event| event["data"].take()).collect()
     }
 
-    /// The roles of all runs that were started, in order, by their first letters: `pipv` and so on.
+    /// The roles of all started runs, in order, by their first letters: `pipv` and so on.
     pub(crate) fn runs(&self) -> String {
         let started = self.told("run_started");
         started.iter().map(|run| &run["role"].as_str().unwrap()[..1]).collect()
     }
 
-    /// The sessions that the runs went on with, in order.
+    /// The sessions that the runs resumed, in order.
     pub(crate) fn resumed(&self) -> Vec<Value> {
         self.told("run_started").iter().map(|run| run["resumed_session"].clone()).collect()
     }
@@ -200,7 +200,7 @@ impl Stage {
         self.kept(role, nth, ".prompt.md")
     }
 
-    /// All that a role's nth run printed.
+    /// The output of a role's nth run.
     pub(crate) fn log(&self, role: &str, nth: usize) -> String {
         self.kept(role, nth, ".log")
     }
@@ -215,18 +215,18 @@ impl Stage {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Has agents work in the person's own tree.
+    /// Makes agents work in the person's own working tree.
     pub(crate) fn in_place(self) -> Stage {
         self.place.env.in_place();
         self
     }
 
-    /// Waits until an agent has made a file in the first clone.
+    /// Waits until an agent has created a file in the first clone.
     pub(crate) fn wait_in_slot(&self, name: &str) {
         wait_for_slot(&self.place, name);
     }
 
-    /// What an agent does to wait for the test: [`Stage::go`] lets it go on.
+    /// Returns the steps with which an agent waits for the test: [`Stage::go`] releases it.
     pub(crate) fn waiting(&self) -> String {
         format!("run until test -e {}; do sleep 0.01; done\n", self.place.path("go").display())
     }
@@ -243,7 +243,7 @@ impl Stage {
     }
 }
 
-/// What `ralph` left when it ended.
+/// The result of a finished `ralph`.
 pub(crate) struct Ended {
     pub(crate) finished: Finished,
 }
@@ -255,14 +255,14 @@ impl Ended {
         self
     }
 
-    /// Says this to the person.
+    /// Asserts that stderr contains this.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Ended {
         assert!(self.finished.stderr.contains(text), "not said: {text}\n{}", self.finished);
         self
     }
 
-    /// Prints this, as what was asked for.
+    /// Asserts that stdout contains this.
     #[track_caller]
     pub(crate) fn prints(&self, text: &str) -> &Ended {
         assert!(self.finished.stdout.contains(text), "not printed: {text}\n{}", self.finished);

@@ -1,4 +1,4 @@
-//! What only a person can decide, and what a person does meanwhile.
+//! Decisions that only a person can make, and a person's actions meanwhile.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn that_nothing_needs_to_change_is_a_persons_to_decide() {
     let status: Value = stage.ralph(&["status", "--json"]).json();
     assert!(status.to_string().contains("it greets already"), "{status}");
     assert!(stage.ralph(&["status"]).finished.stdout.contains("0001-greeting"));
-    // Asking again changes nothing and starts nobody.
+    // Starting again changes nothing and starts no run.
     stage.pipeline(&[]).exits(3);
     stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0);
     stage.pipeline(&[]).exits(0);
@@ -60,7 +60,7 @@ fn a_question_outlives_private_state() {
     stage.pipeline(&[]).exits(3);
     fs::remove_dir_all(stage.place.path("state/ralph")).unwrap();
     stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0);
-    // The answer waits for the pipeline and is not asked for again.
+    // The answer waits for the pipeline and cannot be given again.
     stage.ralph(&["answer", "0001-greeting", "no"]).exits(2);
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.row("0001-greeting.md")["state"], "done");
@@ -144,7 +144,7 @@ fn a_spec_that_a_person_makes_and_marks_done_needs_no_agent() {
     assert!(stage.read("ralph/specs/done/0002-say-goodbye.md").contains("by hand"));
 }
 
-/// A question that nobody needs an answer to any more is not asked any more.
+/// A question that no longer needs an answer is withdrawn.
 #[test]
 fn forcing_a_spec_that_waits_or_marking_it_done_withdraws_its_question() {
     for (args, code) in [
@@ -166,7 +166,7 @@ fn forcing_a_spec_that_waits_or_marking_it_done_withdraws_its_question() {
 
 #[test]
 fn a_person_who_changes_the_gates_meanwhile_is_not_held_against_the_agent() {
-    // The agent adds everything, the person's edit of the configuration included.
+    // The agent adds everything, including the person's edit of the configuration.
     for committed in [true, false] {
         let stage = Stage::new(&willing(&[on("verifier", 1, "final Rude.\n")]));
         let gate = |command: &str| {

@@ -1,7 +1,7 @@
-//! Restart: Ralph is killed at each of its fault points, started again, and ends where it would have ended anyway.
+//! Restart: Ralph is killed at each of its fault points and restarted, and reaches the same end state.
 //!
-//! Each story is played once undisturbed and then once for every point, with a `SIGKILL` right there. The stories
-//! together visit every state and every transition; they are short, because they are played often.
+//! Each story is played once undisturbed and then once for every point, with a `SIGKILL` there. Together the stories
+//! visit every state and every transition; they are short, because they are played often.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +14,15 @@ use crate::crash::{Share, Sweep, in_memory};
 use crate::harness::{PATIENCE, wait_until};
 use crate::support::process::processes_marked;
 
-/// How many tests share the fault points of a story, so that they are played side by side.
+/// How many tests share the fault points of a story, so that they run in parallel.
 const SHARES: usize = 2;
 
 struct Story {
     settings: &'static str,
     script: String,
-    /// What is there to begin with.
+    /// Prepares the initial state.
     begin: fn(&Stage),
-    /// How it ends, and after which runs.
+    /// The exit code, and the expected runs.
     exit: i32,
     runs: &'static str,
 }
@@ -30,7 +30,7 @@ struct Story {
 const LIMIT: &str = "limit in 1h\nexit 1";
 const HOME_APART: &str = "git.commit_home = false\n";
 
-/// A plan that fails, one that holds, work that is turned down; then the account is at its limit.
+/// A failing plan, a valid one, rejected work; then the account is at its limit.
 fn planning() -> Story {
     Story {
         settings: HOME_APART,
@@ -45,7 +45,7 @@ fn planning() -> Story {
     }
 }
 
-/// A candidate, a verifier that finds the plan wrong, another plan.
+/// A candidate, a verifier that finds the plan invalid, another plan.
 fn invalidation() -> Story {
     Story {
         settings: HOME_APART,
@@ -59,7 +59,7 @@ fn invalidation() -> Story {
     }
 }
 
-/// A candidate that is turned down; then the account is at its limit.
+/// A rejected candidate; then the account is at its limit.
 fn rejection() -> Story {
     Story {
         settings: HOME_APART,
@@ -89,7 +89,7 @@ fn question() -> Story {
     }
 }
 
-/// The person was asked and says what is to be done; the agent says again that nothing needs to change.
+/// The person was asked and says what to do; the agent claims again that nothing needs to change.
 fn answer() -> Story {
     Story {
         settings: HOME_APART,
@@ -104,7 +104,7 @@ fn answer() -> Story {
     }
 }
 
-/// A plan by hand.
+/// Writes a plan by hand.
 fn planned(stage: &Stage) {
     stage.write("ralph/specs/plans/0001-greeting.md", "# By hand\n");
 }
@@ -121,7 +121,7 @@ impl Story {
         stage
     }
 
-    /// Plays the story with a crash at every point of this share, and compares the ends.
+    /// Plays the story with a crash at every point of this share, and compares the end states.
     fn survives_every_crash(&self, number: usize) {
         let stage = self.stage();
         let sweep = Sweep::new(&stage.place, PIPELINE);
@@ -135,7 +135,7 @@ impl Story {
             }
             let again = stage.place.ralph(PIPELINE);
             let context = || format!("{point}\n{crashed}\n{again}");
-            // What was finished when it died is skipped now, and that is no failure.
+            // Work finished before the crash is skipped now, which is not a failure.
             assert_eq!(again.status.code(), Some(self.exit), "{}", context());
             let end = end_of(&stage);
             for (name, expected) in &expected {
@@ -155,7 +155,7 @@ impl Story {
 const ARGS: &[&str] = &["--no-wait", "--allow-dirty"];
 const PIPELINE: &[&str] = &["pipeline", "--no-wait", "--allow-dirty"];
 
-/// Has the script go on with the agent's run that was cut short, whether or not the agent had come to count it.
+/// Makes the script continue with the interrupted run, whether or not the agent had counted it.
 fn play_again(stage: &Stage) {
     wait_until(PATIENCE, "the guard ends the run", || {
         processes_marked(stage.place.env.mark()).is_empty()
@@ -182,15 +182,15 @@ fn play_again(stage: &Stage) {
     fs::write(path, counts.to_string()).unwrap();
 }
 
-/// Where the rehearsal counts the runs of each role.
+/// The directory in which the rehearsal counts the runs of each role.
 fn counts(stage: &Stage) -> Option<PathBuf> {
     let directory = stage.place.path("state/ralph/rehearsal");
     let files = if directory.exists() { files_in(&directory) } else { Vec::new() };
     files.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "json"))
 }
 
-/// All that counts when a story is over, without what differs from one telling to the next: Ralph's files, the tree, what
-/// git thinks of it, the receipts, and how often each role was asked.
+/// The end state without parts that vary: Ralph's files, the tree, git's status, the receipts, and how often each role
+/// ran.
 fn end_of(stage: &Stage) -> BTreeMap<String, String> {
     let log = stage.git(&["log", "--all", "--format=%H %s"]);
     let subjects: BTreeMap<&str, &str> =
@@ -220,21 +220,21 @@ fn end_of(stage: &Stage) -> BTreeMap<String, String> {
     end
 }
 
-/// How often each role was started, as the rehearsal counts it.
+/// How often each role was started, as counted by the rehearsal.
 fn asked(stage: &Stage) -> String {
     let counts = fs::read(counts(stage).unwrap()).unwrap();
     let counts: Value = serde_json::from_slice(&counts).unwrap();
     counts["runs"].to_string()
 }
 
-/// Results that nobody took.
+/// Results that were not consumed.
 fn pending(stage: &Stage) -> Vec<String> {
     let results = stage.private().join("results");
     let found = if results.exists() { files_in(&results) } else { Vec::new() };
     found.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// Replaces times, runs and commits by words.
+/// Replaces times, runs and commits by placeholders.
 fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
     let mut normal = String::new();
     let is_word = |c: char| c.is_ascii_alphanumeric() || ":.-".contains(c);
@@ -245,7 +245,7 @@ fn normal(text: &str, subjects: &BTreeMap<&str, &str>) -> String {
         let is_time = word.len() > 18 && word.as_bytes()[10] == b'T' && word.ends_with('Z');
         let is_run = word.len() == 33 && word.as_bytes()[15] == b'Z';
         normal.push_str(match subjects.get(word) {
-            // Where an item begins: what a killed Ralph had in flight may be committed before.
+            // The base of an item: changes in flight of a killed Ralph may be committed before it.
             Some(&"specs") => "RALPH'S",
             Some(subject) if subject.starts_with("ralph: ") => "RALPH'S",
             Some(subject) => subject,

@@ -1,4 +1,4 @@
-//! A workspace that is no repository: its children are, and a candidate is found in the one it was made in.
+//! A workspace that is not a repository but contains several: a candidate is found in the one in which it was made.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,17 +11,17 @@ use crate::harness::{PATIENCE, wait_until};
 
 use super::{AGREES, Ended, GREETS, PLANS, Stage};
 
-/// Two sibling repositories below `ws`, beside the repository of a stage, and an implementer that commits to `beta`.
+/// Two sibling repositories below `ws`, next to the repository of a stage, and an implementer that commits to `beta`.
 struct Siblings {
     stage: Stage,
 }
 
-/// The name of a commit is known when it is made, so whoever claims one that is not in its own directory is a shell.
+/// A commit's name is known only once it is made, so an agent that claims one in another directory is a shell script.
 const SHELL: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
     cat > /dev/null; cd beta; echo hello > greeting.txt; git add -A; git commit -qm work; git rev-parse HEAD; \
     echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
 
-/// The first run claims its commit in `beta` and leaves something wrong in `alpha`; the second puts that right.
+/// The first run claims its commit in `beta` and leaves a fault in `alpha`; the second fixes that.
 const BOTH: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
     cat > /dev/null; word=hello; test -e alpha/greeting.txt || word=adieu; \
     cd alpha; echo $word > greeting.txt; git add -A; git commit -qm elsewhere; \
@@ -72,7 +72,7 @@ impl Siblings {
         self.stage.ralph(&["--root", &self.root(), "pipeline"])
     }
 
-    /// The spec is done by a commit in `beta`, and nothing else has changed.
+    /// Asserts that the spec is done by a commit in `beta`, and nothing else has changed.
     fn finds_the_candidate_in_beta(&self, home: &str) {
         self.pipeline().exits(0);
         let made = self.git("beta", &["rev-parse", "HEAD"]);
@@ -122,7 +122,7 @@ fn what_was_done_beside_the_claimed_commit_is_judged_and_shown_to_the_verifier()
     assert_eq!(roles, ["planner", "implementer", "implementer", "verifier"]);
     let why = told("impl_rejected")[0]["reason"].as_str().unwrap().to_owned();
     assert!(why.contains("alpha") && why.contains("greets"), "{why}");
-    // The verifier has both before it: each commit, and a checkout of each that is not the person's.
+    // The verifier sees both: each commit, with a checkout that is not the person's.
     let verifier = &told("run_started")[3];
     let prompt = Path::new(verifier["dir"].as_str().unwrap()).join("verify-attempt-2.prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
@@ -140,7 +140,8 @@ fn what_was_done_beside_the_claimed_commit_is_judged_and_shown_to_the_verifier()
     }
 }
 
-/// Does all of it at once, in both, and claims what is in `beta`; what came to `alpha` meanwhile is merged, and claimed.
+/// Does all of it at once, in both, and claims the commit in `beta`; concurrent changes to `alpha` are merged, and
+/// claimed.
 const TOGETHER: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
     cat > /dev/null; cd alpha; git merge -q -X ours -m merged ralph/tip >/dev/null 2>&1 && { git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'; exit; }; \
     grep -qs hello greeting.txt || { echo hello > greeting.txt; git add -A; git commit -qm elsewhere; }; \
@@ -148,7 +149,7 @@ const TOGETHER: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\n
     git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
 
 impl Siblings {
-    /// How often work is on the branch of each repository.
+    /// How often the work is on the branch of each repository.
     fn landed(&self) -> (usize, usize) {
         let count = |repository: &str, subject: &str| {
             let log = self.git(repository, &["log", "--format=%s", "main"]);
@@ -158,7 +159,7 @@ impl Siblings {
     }
 }
 
-/// Kills Ralph at a point, looks how far it came, and lets the next one end it.
+/// Kills Ralph at a point, checks its progress, and lets the next start complete it.
 fn killed_at(at: usize) -> (usize, usize) {
     let siblings = Siblings::with("alpha/ralph", TOGETHER);
     let (root, number) = (siblings.root(), at.to_string());
@@ -175,15 +176,16 @@ fn killed_at(at: usize) -> (usize, usize) {
     half
 }
 
-/// The repositories land one after the other. Wherever between the verifier's word and the end Ralph is killed, work lands
-/// once in each; what no longer fits one of them, because a person was there in between, goes back to the agent.
+/// The repositories land one after the other. Wherever Ralph is killed between the verifier's verdict and the end, work
+/// lands once in each; if it no longer fits one of them because a person changed it meanwhile, it goes back to the
+/// agent.
 #[test]
 fn work_in_two_repositories_lands_once_in_both_or_is_half_landed_and_goes_back() {
     let first = Siblings::with("alpha/ralph", TOGETHER);
     let args = ["--root", &first.root(), "pipeline"];
     let (verified, total) = points_of(&first.stage.place, &args);
     assert_eq!(first.landed(), (1, 1));
-    // Finds the first point at which one has landed.
+    // Binary search for the first point at which one has landed.
     let (mut none, mut some) = (verified + 3, total);
     while some - none > 1 {
         let middle = usize::midpoint(none, some);
@@ -208,13 +210,13 @@ fn work_in_two_repositories_lands_once_in_both_or_is_half_landed_and_goes_back()
     assert_eq!(siblings.git("alpha", &["show", "main:greeting.txt"]), "hello");
 }
 
-/// The same commit, to the letter, in both.
+/// Exactly the same commit in both.
 const TWINS: &str = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
     cat > /dev/null; export GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000'; \
     for name in alpha beta; do (cd $name; echo hello > greeting.txt; git add -A; git commit -qm work); done; \
     git -C alpha rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";
 
-/// Two repositories of one history, each with a gate of its own.
+/// Two repositories with the same history, each with its own gate.
 fn twins(beta: &str) -> Siblings {
     let gate = |name: &str, run: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! The way of a spec from fresh to done, and the ways in which it goes back.
+//! A spec from fresh to done, and the ways in which it is sent back.
 
 use crate::replay::assert_status;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn a_spec_goes_from_fresh_to_done() {
             .collect::<Vec<_>>(),
         ["work 1", "specs", "start"]
     );
-    // Done, it is skipped; changed since, it is skipped and said.
+    // Done, it is skipped; changed since, it is skipped with a note.
     stage.pipeline(&[]).exits(0).says("Skipped: 1");
     stage.spec("0001-greeting.md");
     stage.write("ralph/specs/0001-greeting.md", "# Another\n");
@@ -63,7 +63,7 @@ fn logs_and_sessions_of_a_home_without_an_ignore_file_stay_out_of_git() {
 
 #[test]
 fn a_planner_that_keeps_no_contract_is_told_and_asked_again() {
-    // A12.2: the text that the third one leaves without the phrase is not taken for a plan by hand.
+    // A12.2: the text that the third one leaves without the phrase is not treated as a plan by hand.
     let stage = Stage::new(&willing(&[
         on("planner", 1, &format!("final {PHRASE}")),
         on("planner", 2, &format!("outbox plan.md <<END\n  \n\nEND\nfinal {PHRASE}")),
@@ -80,7 +80,7 @@ fn a_planner_that_keeps_no_contract_is_told_and_asked_again() {
     assert!(tries[2]["outcome"].as_str().unwrap().contains("not the required phrase"), "{tries:?}");
     assert!(stage.prompt("planner", 2).contains("left no plan"));
     assert!(stage.prompt("implementer", 1).contains("# Plan 4"));
-    // A plan that holds says nothing of how it came about.
+    // The prompt for a valid plan does not mention earlier failures.
     assert!(!stage.prompt("implementer", 1).contains("left no plan"));
 }
 
@@ -122,7 +122,7 @@ fn an_invalid_plan_is_archived_and_another_one_is_made() {
     let seen = stage.log("planner", 2);
     assert!(!seen.contains("0001-greeting.json"), "{seen}");
     assert!(!stage.prompt("implementer", 2).contains("Fix these first"));
-    // A12.14: neither planner nor implementer goes on with the session that led there.
+    // A12.14: neither planner nor implementer resumes the session that led there.
     assert_eq!(stage.resumed(), vec![Value::Null; 9]);
     for (number, plan) in [(1, "# Plan 1"), (2, "# Plan 2")] {
         let archived = stage.read(&format!("ralph/specs/plans/0001-greeting.attempt-{number}.md"));
@@ -143,7 +143,7 @@ fn a_rejected_implementer_goes_on_with_its_session_and_a_verifier_never_does() {
     ]));
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "ppiviv");
-    // A12.14: a verifier is always fresh.
+    // A12.14: a verifier always has a fresh session.
     let none = Value::Null;
     assert_eq!(
         stage.resumed(),
@@ -163,7 +163,7 @@ fn a_verifier_that_names_another_commit_has_not_verified_this_one() {
 
 #[test]
 fn markers_in_an_echoed_prompt_claim_nothing() {
-    // A12.1: the prompts name all markers; printing them is not saying them.
+    // A12.1: the prompts contain all markers; printing them is not a claim.
     let stage = Stage::new(&willing(&[
         on("planner", 1, "outbox plan.md # Plan\necho-prompt"),
         on(
@@ -191,7 +191,7 @@ fn a_claim_that_is_followed_by_something_else_is_none() {
         ),
         on("implementer", 2, "final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND"),
     ]));
-    // The second claims the commit that the first one made: it is new since the base, whoever made it.
+    // The second claims the first one's commit: it is new since the base, whoever made it.
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piiv");
     assert_eq!(stage.told("impl_no_completion").len(), 1);

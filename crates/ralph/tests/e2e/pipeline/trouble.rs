@@ -1,4 +1,4 @@
-//! What is not the work's fault: it is waited for or tried again, and costs no attempt.
+//! Trouble that is not the work's fault: it is waited for or retried, and costs no attempt.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::harness::{PATIENCE, wait_until};
 
 #[test]
 fn a_usage_limit_in_any_phase_is_waited_for_and_the_same_attempt_goes_on() {
-    // A12.10 and A12.16: a limit costs nothing, whatever was said before it was hit.
+    // A12.10 and A12.16: a limit costs nothing, whatever was printed before it was hit.
     let limit = "limit in 100ms\nexit 1";
     let stage = Stage::new(&willing(&[
         on("planner", 1, &format!("session plan-1\noutbox plan.md # Half a plan\n{limit}")),
@@ -38,7 +38,7 @@ fn a_usage_limit_in_any_phase_is_waited_for_and_the_same_attempt_goes_on() {
     assert_eq!((&plan["attempts_used"], &plan["attempt"]), (&json!(0), &json!(1)));
     assert_eq!(stage.told("usage_limit_wait").len(), 3);
     assert_eq!(stage.told("backoff_wait").len(), 0);
-    // What was cut short is gone on with where the agent can; what it wrote meanwhile is still there.
+    // An interrupted session is resumed if the agent can; files written meanwhile still exist.
     assert_eq!(stage.resumed()[1], "plan-1");
     assert_eq!(stage.resumed()[3], "impl-1");
     assert_eq!(stage.read("half.txt"), "half\n");
@@ -72,7 +72,7 @@ fn a_restart_in_the_middle_of_a_wait_goes_on_with_the_same_session() {
 
 #[test]
 fn an_agent_that_exits_with_a_failure_claims_nothing_and_costs_nothing() {
-    // A12.3: a verifier that broke says nothing of the candidate. A12.16: nor of the plan.
+    // A12.3: a broken verifier says nothing about the candidate. A12.16: nor about the plan.
     let stage = Stage::new(&willing(&[
         on("planner", 1, &format!("outbox plan.md # Half a plan\nfinal {PHRASE}\nexit 3")),
         on(
@@ -103,12 +103,12 @@ fn the_same_trouble_three_times_in_a_row_stops_the_spec_and_costs_no_attempt() {
     );
     let stopped = stage.pipeline(&[]);
     stopped.exits(1).says("three times in a row").says("Not reached: 1");
-    // Once for each run, and not again as what the workflow met.
+    // Once per run, and not again as the workflow's trouble.
     assert_eq!(stopped.finished.stderr.matches("[trouble]").count(), 3, "{}", stopped.finished);
     assert_eq!(stage.runs(), "piii");
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
     assert_eq!(stage.row("0002-next.md")["state"], "fresh");
-    // The next start begins with a clean slate, in the same place.
+    // The next start begins with a clean count, in the same state.
     stage.pipeline(&["--to", "1"]).exits(0);
     assert_eq!(stage.runs(), "piiiiv");
 }
@@ -203,7 +203,7 @@ fn a_run_that_takes_too_long_costs_an_attempt_and_is_told_to_the_next() {
 
 #[test]
 fn pauses_grow_with_failures_in_a_row() {
-    // A12.10: no pause is what a limit costs, and every pause is bounded.
+    // A12.10: a limit adds no pause, and every pause is bounded.
     let stage = Stage::new(&willing(&[
         on("planner", 1, "final no"),
         on("planner", 2, "final I AM HYPER SURE I AM DONE!"),
@@ -217,7 +217,7 @@ fn pauses_grow_with_failures_in_a_row() {
     running.signal(Signal::INT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(130), "{said}");
-    // Interrupted in a pause, it goes on there.
+    // Interrupted in a pause, it continues there.
     stage.settings("");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "ppppiv");
@@ -238,7 +238,7 @@ fn an_interrupted_pipeline_stops_its_agent_and_goes_on_in_the_same_attempt() {
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
 }
 
-/// Wherever it comes: in a run, in a pause, in a wait, in a gate.
+/// Wherever it happens: in a run, in a pause, in a wait, in a gate.
 #[test]
 fn an_interruption_is_told_once() {
     let gate = "[[gate]]\nname = \"slow\"\nrun = [\"sleep\", \"600\"]\n";
@@ -284,7 +284,7 @@ fn pauses_grow_over_rejected_attempts_though_each_had_a_candidate() {
     assert_eq!(stage.runs(), "piviv");
 }
 
-/// What wraps an agent (`agent | tee log`) exits with 0 for it.
+/// A wrapper (`agent | tee log`) exits with 0 whatever the agent does.
 #[test]
 fn a_usage_limit_that_is_only_said_is_waited_for_though_the_agent_exits_with_0() {
     let limit = "session s-${INVOCATION}\nfinal You have hit your usage limit.\n";

@@ -1,14 +1,14 @@
-//! A verifier that fails says nothing of the work: the same candidate is verified again, by another one.
+//! A failed verifier says nothing about the work: the same candidate is verified again, by another one.
 
 use serde_json::json;
 
 use super::{Stage, on, willing};
 
-/// Plays a verifier that fails once, and asserts that nobody but a verifier runs after it.
+/// Plays a verifier that fails once, and asserts that only a verifier runs after it.
 fn verified_again(verifier: &str, settings: &str, attempts: u32) -> Stage {
     let script = willing(&[on("verifier", 1, verifier)]);
     let mut stage = Stage::with(&script, settings, &["0001-greeting.md"]);
-    // Where only a comparison notices, the tree that is compared is the person's own.
+    // With detection only, the compared tree is the person's own.
     if settings.contains("detect") {
         stage = stage.in_place();
     }
@@ -58,7 +58,7 @@ fn verifiers_that_never_come_to_an_end_use_up_the_attempts() {
     );
     stage.pipeline(&["--max-attempts", "2"]).exits(1).says("no attempts left");
     assert_eq!(stage.runs(), "pivv");
-    // The work is still there, and whoever gives it time has it verified.
+    // The work still exists, and is verified once there is enough time.
     stage.settings("");
     stage.script(&willing(&[]));
     stage.pipeline(&["1"]).exits(0);

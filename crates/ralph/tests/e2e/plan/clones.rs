@@ -1,4 +1,4 @@
-//! Clones that lack a part of the plan's history: the last few commits alone, or no contents until they are asked for.
+//! Clones that lack a part of the plan's history: shallow ones, and partial ones without contents.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Desk, PLAN, json, text};
 use crate::support::process::Finished;
 
-/// A clone of a plan that once had `t-past`, for which `t-here` waited.
+/// A clone of a plan that once had `t-past`, a dependency of `t-here`.
 struct Clone {
     desk: Desk,
     dir: PathBuf,
@@ -42,7 +42,7 @@ impl Clone {
         self.desk.git(&[&["-C", self.dir.to_str().unwrap()], args].concat());
     }
 
-    /// The tasks that the log tells of.
+    /// The tasks in the output of the log.
     fn told(&self) -> Vec<String> {
         let log = self.done(&["log", "--all"]);
         let mut ids: Vec<String> =
@@ -52,7 +52,7 @@ impl Clone {
     }
 }
 
-/// What lies beyond the edge of a shallow clone is not known to it, and must not come back as something else.
+/// Ids beyond the edge of a shallow clone are unknown, and must not be reused for something else.
 #[test]
 fn in_a_shallow_clone_new_ids_are_long_and_once_it_is_deepened_its_past_is_known() {
     let clone = Clone::made_with("--depth=1");
@@ -78,7 +78,7 @@ fn in_a_shallow_clone_new_ids_are_long_and_once_it_is_deepened_its_past_is_known
     assert_eq!(added(&["issue", "add", "new"], "issues").len(), "i-0123".len());
 }
 
-/// What was cut off may have had anything in it, and counts as soon as it is fetched.
+/// The missing history may contain anything, and counts as soon as it is fetched.
 #[test]
 fn a_shallow_clone_says_that_it_is_one_and_tells_everything_once_it_is_whole() {
     let clone = Clone::made_with("--depth=1");
@@ -111,7 +111,7 @@ fn a_partial_clone_is_told_how_to_fetch_what_it_lacks() {
         assert_eq!(refused.status.code(), Some(2), "{refused}");
         assert!(refused.stderr.contains(fetch), "{refused}");
     }
-    // Whether it was taken once cannot be told, and that is said.
+    // Whether the id was ever taken is unknown, which is reported.
     let named = clone.ralph(&["task", "add", r#"{"id": "t-past", "name": "again"}"#]);
     assert!(named.status.success() && named.stderr.contains(fetch), "{named}");
     clone.done(&["task", "delete", "t-past"]);

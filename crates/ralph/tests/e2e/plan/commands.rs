@@ -1,4 +1,4 @@
-//! Every command of the plan, as people and agents type it, and what each of them refuses.
+//! Every command of the plan, as people and agents use it, and what each of them refuses.
 
 use std::fs;
 use std::path::Path;
@@ -134,7 +134,7 @@ fn tasks_are_added_by_name_object_and_array_and_refused_with_a_way_on() {
     assert_eq!(desk.ids().len(), 3);
 }
 
-/// What a shell would mangle, or an argument cannot hold, is read from stdin.
+/// Text that a shell would mangle, or that an argument cannot contain, is read from stdin.
 #[test]
 fn words_may_look_like_options_and_come_from_stdin() {
     let desk = Desk::new();
@@ -176,12 +176,12 @@ fn what_is_not_there_is_said_with_where_to_look() {
         assert!(said.contains("ralph query tasks"), "{args:?}: {said}");
     }
     assert!(desk.refused(&["issue", "done", "i-none"]).contains("ralph query issues"));
-    // The ids that it is asked to resolve may be none by mistake.
+    // An empty list of ids may be a mistake.
     desk.done(&["issue", "add", "a"]);
     desk.refused(&["issue", "done-ids"]);
 }
 
-/// B12.6: what was accepted satisfies those that come after it, and can still be named.
+/// B12.6: an accepted task satisfies its dependents, and can still be referred to.
 #[test]
 fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
     let desk = Desk::with_tasks(2);
@@ -189,16 +189,16 @@ fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
     desk.done(&["task", "accept", "t-0001"]);
     let after = r#"{"name": "after", "deps": ["t-0001"], "priority": "high"}"#;
     desk.done(&["task", "add", after]);
-    // Were it taken for one that waits, the other task would come first.
+    // If it counted as pending, the other task would come first.
     assert_eq!(desk.done(&["query", "next"])["task"]["name"], "after");
-    // Its id stays taken, as those of issues do.
+    // Its id stays taken, like those of issues.
     assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
-    // And so it is when nothing is kept of what was read before.
+    // The same holds without the cache.
     fs::remove_dir_all(desk.place.env.state()).unwrap();
     assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
 }
 
-/// B12.5: the task that `next` names is the one that `done` marks.
+/// B12.5: `done` marks the task that `next` returns.
 #[test]
 fn b12_5_done_marks_the_task_that_is_next() {
     let desk = Desk::with_tasks(1);
@@ -209,7 +209,7 @@ fn b12_5_done_marks_the_task_that_is_next() {
     assert_eq!(state["tasks"]["done"][0]["id"], next.as_str());
 }
 
-/// B12.7 and B12.8: relations and priority are taken and shown.
+/// B12.7 and B12.8: relations and priority are stored and shown.
 #[test]
 fn b12_7_and_8_relations_and_priority_are_kept_and_shown() {
     let desk = Desk::with_tasks(2);
@@ -270,7 +270,7 @@ fn an_issue_may_say_how_much_it_matters_and_what_it_leads_to_matters_as_much() {
         let said = desk.refused(&["issue", "add", wrong]);
         assert!(said.contains("`priority` (`high`"), "{said}");
     }
-    // What only looks like it is a text like any other.
+    // Text that only resembles JSON is ordinary text.
     for text in ["{broken", r#"{"a": 1} is printed"#, r#"{"a": 1}"#] {
         let issues = desk.done(&["issue", "add", text])["issues"].clone();
         assert_eq!(issues.as_array().unwrap().last().unwrap()["desc"], text);
@@ -327,7 +327,7 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     fs::write(&outside, "# Elsewhere\n").unwrap();
     let said = desk.refused(&["set-spec", outside.to_str().unwrap()]);
     assert!(said.contains("is not inside"), "{said}");
-    // A file of the same name elsewhere is not in the way.
+    // A file of the same name elsewhere does not interfere.
     fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
     assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
     let said = desk.refused(&["set-spec", "./coverage.md"]);
@@ -340,7 +340,7 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     assert_eq!(desk.outcomes(&[]), [("t-0001".to_owned(), "cancelled".to_owned())]);
 }
 
-/// B12.14: what the seed leaves open is there: a rejection with its tombstone, and the stage of a killed task.
+/// B12.14: the cases that the seed leaves open: a rejection with its tombstone, and the stage of a killed task.
 #[test]
 fn b12_14_rejections_and_decompose_are_part_of_the_stages() {
     let desk = Desk::bare();
@@ -376,7 +376,7 @@ fn b12_17_leftovers_of_another_spec_are_not_taken() {
     assert_eq!(desk.ralph(&["query", "stage"]).stdout.trim(), "COMPLETE");
 }
 
-/// B12.10 and legacy: what predecessors wrote is read.
+/// B12.10 and legacy: files of predecessors can be read.
 #[test]
 fn b12_10_old_names_are_read_and_survive() {
     let desk = Desk::new();
@@ -408,7 +408,7 @@ fn outside_a_repository_it_says_what_to_do() {
     assert!(finished.stderr.contains("git worktree add"), "{finished}");
 }
 
-/// Where it cannot be committed, that is said.
+/// If it cannot be committed, that is reported.
 #[test]
 fn a_home_outside_git_is_used_and_the_log_says_that_there_is_none() {
     let desk = Desk::new();
@@ -436,11 +436,11 @@ fn a_channel_whose_run_is_over_is_told_from_a_refusal() {
     let finished = ask("/nowhere/at/all");
     assert_eq!(finished.status.code(), Some(1), "{finished}");
     assert!(finished.stderr.contains("unset RALPH_CHANNEL"), "{finished}");
-    // Set to nothing it is not set.
+    // An empty variable counts as unset.
     assert!(ask("").status.success());
 }
 
-/// It would count as met at once, whatever became of the issue.
+/// Such a dependency would count as satisfied at once, whatever happened to the issue.
 #[test]
 fn nothing_waits_for_an_issue_or_is_a_part_of_one() {
     let desk = Desk::new();

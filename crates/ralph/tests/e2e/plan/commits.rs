@@ -1,4 +1,4 @@
-//! What a change to the plan commits: the plan, and nothing else of what is staged, dirty, hooked or locked.
+//! A change to the plan commits only the plan, whatever is staged, dirty, hooked or locked.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ fn last_paths(desk: &Desk) -> String {
     desk.git(&["show", "--format=", "--name-only", "HEAD"])
 }
 
-/// B12.13: nobody's edits are swept up, nothing is pushed, hooks do not run.
+/// B12.13: no unrelated edits are swept up, nothing is pushed, hooks do not run.
 #[test]
 fn b12_13_the_commit_holds_the_plan_alone_whatever_is_staged_or_dirty() {
     let desk = Desk::with_tasks(1);
@@ -52,7 +52,7 @@ fn a_staged_version_of_the_plan_that_a_change_takes_the_place_of_is_named() {
     assert!(!told.contains("staged"), "{told}");
 }
 
-/// What the first line of a message only counts, the others name.
+/// The body names what the subject only counts.
 #[test]
 fn a_commit_names_everything_that_it_changes() {
     let desk = Desk::with_tasks(2);
@@ -68,7 +68,7 @@ fn a_commit_names_everything_that_it_changes() {
     assert_eq!(desk.outcomes(&[])[0].1, "cancelled");
 }
 
-/// A mutation's diff shows what changed and nothing else.
+/// A mutation's diff shows exactly what changed.
 #[test]
 fn lines_that_nobody_touched_stay_as_they_are() {
     let desk = Desk::new();
@@ -130,7 +130,7 @@ fn a_locked_index_is_waited_for() {
     let args = ["task", "add", "later"];
     let env = &desk.place.env;
     let running = start(env, Path::new(RALPH), &args, &desk.place.variables(), "");
-    // It holds home, which comes before the index, and has changed nothing.
+    // It holds the lock of home, which is taken before the index lock, and has changed nothing.
     let home = fs::metadata(desk.repo().join("ralph")).unwrap().ino();
     let is_held = || {
         let locks = fs::read_to_string("/proc/locks").unwrap();
@@ -157,7 +157,7 @@ fn a_home_that_a_person_keeps_out_of_git_is_not_committed() {
     assert_eq!(desk.ids().len(), 1);
 }
 
-/// It is not there, and yet it is no plan that is to be begun.
+/// The file is absent, but the plan must not be started over.
 #[test]
 fn a_plan_that_a_sparse_checkout_leaves_out_is_not_begun_anew() {
     let desk = Desk::with_tasks(1);
@@ -183,7 +183,7 @@ fn a_plan_that_a_sparse_checkout_leaves_out_is_not_begun_anew() {
     assert_eq!(desk.ids(), ["t-0001"]);
 }
 
-/// A home anywhere in the repository, and the person anywhere in it.
+/// A home anywhere in the repository, and the person in any directory.
 #[test]
 fn it_works_from_a_subdirectory_and_with_an_older_home() {
     let desk = Desk::new();
@@ -205,7 +205,7 @@ fn it_works_from_a_subdirectory_and_with_an_older_home() {
     );
 }
 
-/// Who is told that a change was made does not ask for it again.
+/// An acknowledged change must not be requested again.
 #[test]
 fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said() {
     let desk = Desk::with_tasks(1);
@@ -227,7 +227,7 @@ fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said(
     );
 }
 
-/// Filters are programs of others, and are not run; LFS for all of `*.jsonl` is nothing unheard of.
+/// Filters are third-party programs, and are not run; LFS for all of `*.jsonl` is not unusual.
 #[test]
 fn a_plan_that_a_filter_is_asked_for_is_said_how_to_exempt() {
     let desk = Desk::with_tasks(1);

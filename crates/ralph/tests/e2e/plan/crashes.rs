@@ -1,4 +1,5 @@
-//! Random changes, some of which die between two writes: every invariant holds, and the log tells what really happened.
+//! Random changes, some of which die between two writes: every invariant holds, and the log matches what really
+//! happened.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +12,11 @@ use super::{Desk, Dice, PLAN, RALPH};
 
 const CHANGES: usize = 24;
 
-/// What was really done, found by looking at the file before and after.
+/// The actual changes, derived from the file before and after.
 #[derive(Default)]
 struct Witness {
     told: Vec<String>,
-    /// The last attempt at each task: whether it was rejected.
+    /// Per task, whether the last attempt was rejected.
     rejected: BTreeMap<String, bool>,
     outcomes: BTreeMap<String, &'static str>,
 }
@@ -25,9 +26,9 @@ impl Witness {
         self.told.push(format!("{id} {what}"));
     }
 
-    /// Notes what a command did, if the file shows that it did.
+    /// Records what a command did, if the file shows it.
     fn saw(&mut self, command: &str, id: &str, before: &[String], after: &[String]) {
-        // What one commit did to several tasks is told in the order of the file.
+        // Changes of one commit to several tasks are logged in file order.
         let gone: Vec<&String> = before.iter().filter(|id| !after.contains(id)).collect();
         match command {
             "add" => {
@@ -82,7 +83,7 @@ fn random_history(seed: u64) {
         let done = status_of(&desk, &id) == "d";
         let name = format!("task {step}");
         let (command, args): (&str, Vec<&str>) = match dice.roll(8) {
-            // Two of eight, and whatever does not fit, add a task.
+            // Two of eight, and every impossible action, add a task.
             2 | 3 if !done => ("done", vec!["task", "done", &id]),
             4 if done => ("accept", vec!["task", "accept", &id]),
             5 if done => ("reject", vec!["task", "reject", &id, "not good"]),
@@ -104,7 +105,7 @@ fn random_history(seed: u64) {
         if finished.status.code().is_none() {
             crashes += 1;
         }
-        // Refused, or dead before it was written: then nothing happened.
+        // Refused, or killed before writing: nothing happened.
         if desk.plan() == bytes {
             assert!(
                 !finished.status.success() || command == "set-spec",
@@ -115,7 +116,7 @@ fn random_history(seed: u64) {
         }
     }
     assert!(crashes > 0, "seed {seed} kills nobody");
-    // The next change finds what the last one may have left.
+    // The next change recovers what the last one may have left.
     desk.done(&["issue", "add", "the end"]);
     assert_eq!(desk.git(&["status", "--porcelain"]), "", "seed {seed}");
     assert_eq!(desk.git(&["show", &format!("HEAD:{PLAN}")]), desk.plan().trim_end_matches('\n'));
@@ -164,7 +165,7 @@ fn random_changes_with_random_deaths_are_told_as_they_happened() {
     }
 }
 
-/// The worst instant: a deletion of done work, written and not committed, must not become an acceptance.
+/// The worst case: a deletion of done work, written but not committed, must not become an acceptance.
 #[test]
 fn a_change_that_died_before_its_commit_is_committed_as_what_it_was() {
     let mut seen_uncommitted = false;

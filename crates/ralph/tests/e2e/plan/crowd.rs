@@ -1,4 +1,4 @@
-//! B12.19: many processes that change the plan at once lose nothing.
+//! B12.19: many processes that change the plan concurrently lose nothing.
 
 use std::path::Path;
 

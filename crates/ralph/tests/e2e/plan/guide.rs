@@ -1,4 +1,4 @@
-//! The guide says what is true: who may ask for what, and which commands there are.
+//! Checks the guide: the permissions of each role, and the list of commands.
 
 use std::fs;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! `ralph log`: what became of tasks, through branches, merges, moves and rewritten history, with and without what is kept.
+//! `ralph log`: outcomes of tasks through branches, merges, moves and rewritten history, with and without the cache.
 
 use std::fs;
 
 use super::{Desk, PLAN, text};
 
-/// Runs a test's questions twice: from nothing, and from what was kept.
+/// Runs a test's queries twice: without and with the cache.
 fn twice(desk: &Desk, ask: impl Fn(&Desk)) {
     let plans = fs::read_dir(desk.place.env.state().join("ralph")).unwrap();
     for directory in plans.flatten().map(|entry| entry.path().join("plans")) {
@@ -110,7 +110,7 @@ fn a_merged_branch_is_told_where_it_happened_and_once() {
         let branches: Vec<String> =
             log["tasks"].as_array().unwrap().iter().map(|task| text(&task["branch"])).collect();
         assert_eq!(branches, ["main", "main", "feature"]);
-        // The branch is gone, and still known by its merge.
+        // The branch is gone, but still known by its merge.
         let of = desk.outcomes(&["--branch", "feature"]);
         assert_eq!(of, [("t-side".to_owned(), "pending".to_owned())]);
     });
@@ -129,7 +129,7 @@ fn a_home_that_moved_is_followed_and_a_history_that_was_rewritten_is_read_anew()
         let told = desk.told(&[]);
         assert_eq!(told, ["t-0001 created", "t-0002 created", "t-0001 done", "t-0001 rejected"]);
     });
-    // Squashed, what happened in between is no longer there to be told.
+    // After squashing, the events in between are no longer there.
     desk.git(&["reset", "--quiet", "--soft", "HEAD~3"]);
     desk.git(&["commit", "--quiet", "--message=squashed"]);
     twice(&desk, |desk| assert_eq!(desk.outcomes(&[]).len(), 2));
@@ -144,7 +144,7 @@ fn a_home_that_moved_is_followed_and_a_history_that_was_rewritten_is_read_anew()
     });
 }
 
-/// Orphaned by a rebase, the commit of the work is shown as such and nothing more happens.
+/// A rebase orphans the commit of the work; it is shown as orphaned, and nothing else happens.
 #[test]
 fn work_whose_commit_was_rebased_away_is_shown_as_orphaned() {
     let desk = Desk::with_tasks(1);

@@ -1,4 +1,4 @@
-//! Plans of diverging branches, merged by git with the driver that `ralph init` names.
+//! Plans of diverging branches, merged by git with the driver that `ralph init` configures.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -13,7 +13,7 @@ use crate::support::process::run;
 
 use super::{Desk, Dice, PLAN, RALPH, text};
 
-/// Sets the driver up, with `ralph` on git's path.
+/// Configures the driver, with `ralph` on git's path.
 fn with_driver(desk: &Desk) -> String {
     desk.ralph(&["init", "--no-commit"]);
     desk.git(&["add", "--all"]);
@@ -22,7 +22,7 @@ fn with_driver(desk: &Desk) -> String {
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
 }
 
-/// Merges a branch; tells whether that went without a conflict, and what was said.
+/// Merges a branch; returns whether it was free of conflicts, and the output.
 fn merge(desk: &Desk, path: &str, branch: &str) -> (bool, String) {
     let output = Command::new("git")
         .args(["merge", "--no-edit", "--quiet", branch])
@@ -48,7 +48,7 @@ fn init_names_the_driver_once_and_never_replaces_one() {
     assert!(driver.contains("' merge-plan %O %A %B %P"), "{driver}");
     let attributes = desk.git(&["check-attr", "merge", PLAN]);
     assert_eq!(attributes, format!("{PLAN}: merge: ralph-plan"));
-    // What an earlier Ralph named is mended, what a person named is theirs.
+    // The driver of an earlier Ralph is updated; a person's own is kept.
     let old = "command -v ralph && exec ralph merge-plan %O %A %B %P; exec git merge-file %A %O %B";
     desk.git(&["config", "merge.ralph-plan.driver", old]);
     desk.ralph(&["init", "--no-commit"]);
@@ -98,7 +98,7 @@ fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict()
     assert!(said.contains("lines 1, ") && said.contains("git left a conflict here"), "{said}");
 }
 
-/// Earlier tools have the name too.
+/// Earlier tools use the same name.
 #[test]
 fn another_program_called_ralph_merges_nothing() {
     let desk = Desk::with_tasks(1);
@@ -118,7 +118,7 @@ fn another_program_called_ralph_merges_nothing() {
     assert_eq!(desk.ids(), ["t-0001", "t-ours", "t-theirs"]);
 }
 
-/// The path of this program may hold anything; git expands `%` and a shell reads it.
+/// The path of this program may contain anything; git expands `%` and a shell parses it.
 #[test]
 fn the_driver_is_found_under_an_odd_path() {
     let desk = Desk::with_tasks(1);
@@ -142,7 +142,7 @@ fn the_driver_is_found_under_an_odd_path() {
     assert_eq!(desk.ids(), ["t-0001", "t-ours", "t-theirs"]);
 }
 
-/// Two branches that merged each other's earlier tip have two bases, which git merges first.
+/// Two branches that merged each other's earlier tip have two merge bases, which git merges first.
 #[test]
 fn what_left_the_plan_since_a_criss_cross_merge_stays_away() {
     let desk = Desk::with_tasks(3);
@@ -166,7 +166,7 @@ fn what_left_the_plan_since_a_criss_cross_merge_stays_away() {
     on_branch(&desk, "other", || {
         rename("B");
         desk.git(&["tag", "theirs"]);
-        // Theirs takes over what ours did to the first task.
+        // Theirs takes over our change to the first task.
         desk.write_plan(&desk.plan());
         let (clean, _) = merge(&desk, &path, "ours");
         assert!(!clean);
@@ -190,7 +190,7 @@ fn what_left_the_plan_since_a_criss_cross_merge_stays_away() {
     assert_eq!(desk.ids(), ["t-0003", "t-theirs"]);
 }
 
-/// Gives the third task the name that both sides agree on at last.
+/// Gives the third task the name that both sides finally agree on.
 fn rename_to_same(desk: &Desk, from: &str, to: &str) {
     let plan = desk.plan().replace(&format!("\"{from}\""), &format!("\"{to}\""));
     desk.write_plan(&plan);
@@ -205,7 +205,7 @@ fn a_merge_that_cannot_be_made_says_why_and_git_takes_it_for_a_failed_driver() {
     assert!(finished.stderr.contains("No such file"), "{finished}");
 }
 
-/// Where the plans cannot be read, git's own merge of lines is what there is.
+/// If the plans cannot be parsed, git's line-based merge is the fallback.
 #[test]
 fn a_side_that_cannot_be_read_is_merged_line_by_line() {
     let desk = Desk::with_tasks(5);
@@ -230,7 +230,7 @@ fn statuses(plan: &str) -> BTreeMap<String, String> {
     tasks.map(|task| (text(&task["id"]), text(&task["s"]))).collect()
 }
 
-/// Changes tasks at random, of which half are only this side's to change.
+/// Changes tasks at random; half of them are changed by this side only.
 fn wander(desk: &Desk, dice: &mut Dice, side: &str) {
     for step in 0..4 {
         let all = statuses(&desk.plan());
@@ -249,21 +249,21 @@ fn wander(desk: &Desk, dice: &mut Dice, side: &str) {
     }
 }
 
-/// What a merge makes of a task.
+/// The expected result of merging a task.
 enum Wanted {
     Status(Option<String>),
-    /// Rejected on one side and done or gone on the other: the rules look at more than the status.
+    /// Rejected on one side and done or removed on the other: the rules depend on more than the status.
     Anything,
 }
 
-/// What the merge of one task must be, by what each side made of it.
+/// The expected merge of one task, given each side's version.
 fn oracle(base: Option<&str>, ours: Option<&str>, theirs: Option<&str>, rejected: bool) -> Wanted {
     let owned = |status: Option<&str>| Wanted::Status(status.map(str::to_owned));
     match (ours, theirs) {
         (ours, theirs) if ours == theirs => owned(ours),
         (ours, theirs) if ours == base && !rejected => owned(theirs),
         (ours, theirs) if theirs == base && !rejected => owned(ours),
-        // One finished it, the other took it out: it is verified once more.
+        // One side finished it, the other removed it: it is verified once more.
         (Some("d"), None) | (None, Some("d")) => owned(Some("d")),
         _ => Wanted::Anything,
     }
@@ -304,7 +304,7 @@ fn random_branches_merge_as_the_rules_say() {
                 assert_eq!(of(&merged), wanted, "seed {seed}, {id}: {base:?} {ours:?} {theirs:?}");
             }
         }
-        // Nothing that either side said of a rejection is lost.
+        // No rejection of either side is lost.
         for line in
             ours.0.lines().chain(theirs.0.lines()).filter(|line| line.contains("\"t\": \"reject\""))
         {

@@ -1,4 +1,4 @@
-//! The plan through the binary: its commands, its commits, its history, its merges, many writers and sudden deaths.
+//! The plan through the binary: commands, commits, history, merges, concurrent writers and crashes.
 
 mod clones;
 mod commands;
@@ -20,7 +20,7 @@ use crate::support::process::{Finished, run};
 
 pub(super) const PLAN: &str = "ralph/plan.jsonl";
 
-/// A repository with two specs, of which `coverage.md` is the plan's.
+/// A repository with two specs; the plan is for `coverage.md`.
 pub(super) struct Desk {
     pub(super) place: Place,
 }
@@ -45,7 +45,7 @@ impl Desk {
         desk
     }
 
-    /// With tasks `t-0001`, `t-0002` and so on, each depending on nothing.
+    /// With independent tasks `t-0001`, `t-0002` and so on.
     pub(super) fn with_tasks(count: usize) -> Desk {
         let desk = Desk::new();
         let tasks: Vec<Value> = (1..=count)
@@ -75,14 +75,14 @@ impl Desk {
         run(&self.place.env, Path::new("/bin/sh"), &all, &self.place.variables(), "", PATIENCE)
     }
 
-    /// Runs `ralph`, which succeeds and prints JSON.
+    /// Runs `ralph`, which must succeed and print JSON.
     pub(super) fn done(&self, args: &[&str]) -> Value {
         let finished = self.ralph(args);
         assert!(finished.status.success(), "{args:?}: {finished}");
         json(&finished)
     }
 
-    /// Runs `ralph`, which refuses; returns what it says.
+    /// Runs `ralph`, which must refuse; returns its message.
     pub(super) fn refused(&self, args: &[&str]) -> String {
         let before = self.plan();
         let finished = self.ralph(args);
@@ -112,7 +112,7 @@ impl Desk {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// What `ralph log` tells, oldest first: `t-0001 created`.
+    /// The events of `ralph log`, oldest first: `t-0001 created`.
     pub(super) fn told(&self, args: &[&str]) -> Vec<String> {
         let mut all = vec!["log"];
         all.extend_from_slice(args);
@@ -123,7 +123,7 @@ impl Desk {
             .collect()
     }
 
-    /// What `ralph log --all` says became of each task.
+    /// The outcome of each task in `ralph log --all`.
     pub(super) fn outcomes(&self, args: &[&str]) -> Vec<(String, String)> {
         let mut all = vec!["log", "--all"];
         all.extend_from_slice(args);
@@ -141,7 +141,7 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Numbers that look random and are the same for one seed.
+/// Pseudo-random numbers, reproducible by seed.
 pub(super) struct Dice(u64);
 
 impl Dice {

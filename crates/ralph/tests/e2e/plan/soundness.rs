@@ -1,4 +1,4 @@
-//! Files that are not sound: mutations stop and name the line, `ralph validate` tells everything at once.
+//! Corrupt files: mutations stop and name the line, `ralph validate` reports everything at once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use crate::support::process::run;
 
 use super::{Desk, PLAN, json};
 
-/// B12.1: nothing behind a line that cannot be read is lost.
+/// B12.1: nothing after an unparsable line is lost.
 #[test]
 fn b12_1_a_bad_line_stops_every_change_and_loses_nothing() {
     let desk = Desk::with_tasks(2);
@@ -50,7 +50,7 @@ fn a_conflict_is_told_once_with_all_its_lines() {
     let said = desk.refused(&["task", "add", "x"]);
     assert!(said.contains("lines 1, 4, 5: "), "{said}");
     assert_eq!(said.matches("remove the lines").count(), 1, "{said}");
-    // That both sides have the same task is no fault of its own.
+    // The same task on both sides of a conflict is not a separate problem.
     let plan = desk.plan().replace("<<<<<<< ours\n", "").replace("=======\n>>>>>>> theirs\n", "");
     desk.write_plan(&format!("<<<<<<< ours\n{plan}=======\n{plan}>>>>>>> theirs\n"));
     let finished = desk.ralph(&["validate"]);
@@ -125,14 +125,14 @@ fn everything_that_is_wrong_is_told_at_once_with_file_and_line() {
     ] {
         assert!(found.contains(&wanted.to_owned()), "{wanted}: {found:?}\n{finished}");
     }
-    // B12.19's other half: an id that stands twice is nobody's to change.
+    // B12.19's other half: a duplicate id cannot be changed.
     desk.place.configure("");
     let said = desk.refused(&["task", "done", "t-0001"]);
     assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
     assert!(!desk.git(&["status", "--porcelain", PLAN]).is_empty(), "nothing was committed");
 }
 
-/// As large as tasks by the ten thousands make it.
+/// As large as with tens of thousands of tasks.
 #[test]
 fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     let desk = Desk::with_tasks(1);
@@ -147,7 +147,7 @@ fn a_plan_that_is_larger_than_any_text_is_looked_at_as_well() {
     assert!(desk.ralph(&["validate"]).status.success());
 }
 
-/// A script that waits for the end must not take damage for it.
+/// A script that waits for completion must not mistake damage for it.
 #[test]
 fn a_plan_with_a_line_that_cannot_be_read_is_never_complete() {
     let desk = Desk::new();
@@ -172,7 +172,7 @@ fn a_plan_with_a_line_that_cannot_be_read_is_never_complete() {
     }
 }
 
-/// Such as a `git add --all` beside a change meets them.
+/// As a concurrent `git add --all` would see them.
 #[test]
 fn unfinished_files_in_home_are_ignored_by_git() {
     let desk = Desk::bare();
@@ -181,7 +181,7 @@ fn unfinished_files_in_home_are_ignored_by_git() {
     assert_eq!(ignored, "ralph/.plan.jsonl.4711.0.ralph-tmp");
 }
 
-/// Home may be older than Ralph, and ignore nothing.
+/// Home may be older than Ralph, and have no ignore file.
 #[test]
 fn a_report_leaves_no_file_in_home_and_needs_no_state() {
     let desk = Desk::with_tasks(1);
@@ -198,7 +198,7 @@ fn a_report_leaves_no_file_in_home_and_needs_no_state() {
     }
 }
 
-/// `| head`, a pager that is left, a full disk: what is done does not depend on who listens.
+/// `| head`, a closed pager, a full disk: the result does not depend on the reader.
 #[test]
 fn a_stderr_that_cannot_be_written_stops_nothing() {
     let desk = Desk::with_tasks(1);
@@ -234,7 +234,7 @@ fn a_prd_is_looked_at_too() {
     assert!(validated.to_string().contains("ralph/prd.json"), "{validated}");
 }
 
-/// For root nothing is read-only; `escapes` has this run by an ordinary user too.
+/// Root can write anywhere; `escapes` also runs this as an ordinary user.
 #[test]
 fn a_report_needs_no_state_that_can_be_written() {
     let desk = Desk::with_tasks(1);

@@ -1,7 +1,7 @@
-//! The real agent CLIs, as installed for the tests, and how each is pointed at the scripted model.
+//! The real agent CLIs, as installed for the tests, and how each is connected to the scripted model.
 //!
-//! They come from the npm registry at pinned versions (`tests/agents`). A test that needs one which is not there is
-//! skipped in plain sight: one line on stderr, one line in the file that `RALPH_SKIP_LOG` names.
+//! They come from the npm registry at pinned versions (`tests/agents`). A test that needs a missing one is skipped
+//! visibly: one line on stderr, one line in the file that `RALPH_SKIP_LOG` names.
 
 use std::env;
 use std::fs;
@@ -22,25 +22,25 @@ pub(crate) enum RealAgent {
     Gemini,
 }
 
-/// How the agent is logged in, as far as the model can tell.
+/// How the agent is logged in, as seen by the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     /// With a key, billed by use.
     Key,
-    /// With a subscription, which has usage limits that reset (only claude tells the two apart).
+    /// With a subscription, which has usage limits that reset (only claude distinguishes the two).
     Subscription,
 }
 
-/// How often the agent repeats a request that failed.
+/// How often the agent retries a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retries {
-    /// Once at most, where that can be set: a test has no minutes to wait.
+    /// At most once, if configurable: a test cannot wait for minutes.
     Few,
-    /// As its vendor ships it.
+    /// The vendor's default.
     AsShipped,
 }
 
-/// How the agent gets at the model.
+/// The agent's access to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) account: Account,
@@ -69,7 +69,7 @@ impl RealAgent {
         program.is_file().then_some(program)
     }
 
-    /// Returns the variables that point the agent at the model at `url`.
+    /// Returns the variables that connect the agent to the model at `url`.
     pub(crate) fn environment(self, url: &str, access: Access) -> Vec<(&'static str, String)> {
         match self {
             RealAgent::Codex => vec![("MODEL_KEY", "dummy".into())],
@@ -101,7 +101,7 @@ impl RealAgent {
         }
     }
 
-    /// Returns the arguments that point the agent at the model at `url`.
+    /// Returns the arguments that connect the agent to the model at `url`.
     pub(crate) fn config_args(self, url: &str, access: Access) -> Vec<String> {
         if self != RealAgent::Codex {
             return Vec::new();
@@ -114,7 +114,7 @@ impl RealAgent {
             "model_providers.scripted={{name=\"scripted\",base_url=\"{url}/v1\",\
              env_key=\"MODEL_KEY\",wire_api=\"responses\"{retries}}}"
         );
-        // The last two cost seconds at the end of a run, looking for the network.
+        // The last two avoid seconds of network lookups at the end of a run.
         let settings = [
             "model_provider=\"scripted\"",
             &provider,
@@ -124,7 +124,7 @@ impl RealAgent {
         settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting.to_owned()]).collect()
     }
 
-    /// Returns files of a person's home, by path, that point the agent at the model at `url` in place of arguments.
+    /// Returns files of a person's home, by path, that connect the agent to the model at `url` instead of arguments.
     pub(crate) fn home_settings(self, url: &str) -> Vec<(&'static str, String)> {
         match self {
             RealAgent::Codex => {
@@ -157,7 +157,7 @@ impl RealAgent {
         }
     }
 
-    /// Returns the model to ask for: one the agent knows, so that it behaves as with a vendor's.
+    /// Returns the model to request: one the agent knows, so that it behaves as with a vendor's.
     pub(crate) fn model(self) -> &'static str {
         match self {
             RealAgent::Codex => "gpt-5.5",
@@ -167,7 +167,7 @@ impl RealAgent {
         }
     }
 
-    /// Writes what the agent must find in its home to start at all.
+    /// Writes the files that the agent needs in its home to start at all.
     pub(crate) fn prepare_home(self, home: &Path) {
         if self == RealAgent::Gemini {
             let settings = json!({
@@ -180,7 +180,7 @@ impl RealAgent {
         }
     }
 
-    /// Adds the answer by which this agent's vendor says that a usage limit is reached until `resets_at` (Unix time).
+    /// Adds the response with which this agent's vendor reports a usage limit until `resets_at` (Unix time).
     pub(crate) fn usage_limit(self, script: Script, resets_at: i64) -> Script {
         let reset = resets_at.to_string();
         match self {
@@ -209,7 +209,7 @@ impl RealAgent {
                 script.http(429, &headers, json!({ "type": "error", "error": error }))
             }
             RealAgent::OpenCode => {
-                // It repeats the request, each time after as long as this says.
+                // It retries the request, each time after this delay.
                 let error = json!({
                     "type": "usage_limit_reached", "message": "The usage limit has been reached",
                     "resets_at": resets_at,
@@ -235,9 +235,9 @@ impl RealAgent {
     }
 }
 
-/// Returns the program of `agent`, or says visibly that the test which asks is skipped.
+/// Returns the program of `agent`, or reports visibly that the calling test is skipped.
 ///
-/// A missing program is a panic instead where `RALPH_REQUIRE_AGENTS=1`: who installed the agents wants to know.
+/// With `RALPH_REQUIRE_AGENTS=1` a missing program is a panic instead.
 pub(crate) fn require(agent: RealAgent) -> Option<PathBuf> {
     let name = agent.name();
     let Some(program) = agent.executable() else {
@@ -254,7 +254,7 @@ pub(crate) fn require(agent: RealAgent) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Says that a test is skipped, past the test harness, which would swallow what a passing test prints.
+/// Reports that a test is skipped, bypassing the test harness, which captures the output of passing tests.
 pub(crate) fn skip(reason: &str) {
     let line = format!("SKIPPED: {reason}\n");
     #[expect(clippy::disallowed_methods, reason = "a test tells whoever runs it")]

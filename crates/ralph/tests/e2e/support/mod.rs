@@ -1,5 +1,5 @@
-//! What the tests share: a place of their own to work in, processes that cannot outlive them, the real agent CLIs and
-//! a scripted model for these to talk to.
+//! Shared by the tests: an isolated environment, processes that cannot outlive them, the real agent CLIs and a scripted
+//! model for them.
 
 pub(crate) mod agents;
 pub(crate) mod model_client;
@@ -15,9 +15,10 @@ use tempfile::TempDir;
 /// The name of the environment variable that marks every process a test starts.
 pub(crate) const MARK: &str = "RALPH_TEST_MARK";
 
-/// A temporary place with a home, a scratch directory and a git repository, and the environment that goes with it.
+/// A temporary directory with a home, a scratch directory and a git repository, and the matching environment.
 ///
-/// Whatever still carries its mark when it is dropped is killed: a failed test leaves no process behind either.
+/// Every process that still carries its mark when it is dropped is killed, so that failed tests leave no process behind
+/// either.
 pub(crate) struct TestEnv {
     dir: TempDir,
     mark: String,
@@ -32,9 +33,9 @@ enum Isolation {
 }
 
 impl TestEnv {
-    /// Makes the directories, and a repository on branch `main` with one commit.
+    /// Creates the directories, and a repository on branch `main` with one commit.
     pub(crate) fn new() -> TestEnv {
-        // Not the system's temporary directory: agents have one of their own in its place.
+        // Not the system's temporary directory: agents get their own one mounted over it.
         let env = TestEnv::empty_in(Path::new("/var/tmp"));
         for path in [env.home(), env.tmp(), env.repo()] {
             std::fs::create_dir(path).unwrap();
@@ -47,7 +48,7 @@ impl TestEnv {
         env
     }
 
-    /// Makes a directory for a place in another, and nothing in it.
+    /// Creates an empty environment directory in another.
     pub(crate) fn empty_in(parent: &Path) -> TestEnv {
         let dir = tempfile::Builder::new().prefix("ralph-e2e-").tempdir_in(parent).unwrap();
         let mark = text(dir.path());
@@ -55,34 +56,34 @@ impl TestEnv {
         TestEnv { dir, mark, isolation }
     }
 
-    /// Trusts every workspace of this place, as a person does who wrote them all: in their own configuration.
+    /// Trusts every workspace of this place in the person's own configuration.
     pub(crate) fn trust_all(&self) {
         let directory = self.home().join(".config/ralph");
         std::fs::create_dir_all(&directory).unwrap();
         let place = text(self.dir.path());
-        // The mark of this place's processes would be withheld from them otherwise.
+        // Otherwise the mark would be withheld from this place's processes.
         let config =
             format!("[trust]\nalways = [\"{place}/*\"]\n[env]\npass = [\"{MARK}\", \"TEST_*\"]\n");
         std::fs::write(directory.join("config.toml"), config).unwrap();
     }
 
-    /// Trusts nothing any more: what the tests write is a stranger's.
+    /// Revokes all trust: what the tests write is untrusted.
     pub(crate) fn trust_nothing(&self) {
         let config = self.home().join(".config/ralph/config.toml");
         std::fs::write(config, format!("[env]\npass = [\"{MARK}\"]\n")).unwrap();
     }
 
-    /// Has agents of workflows work in clones from now on, as they do unless a person says otherwise.
+    /// Makes agents of workflows work in clones from now on, the default.
     pub(crate) fn isolate(&self) {
         self.isolation.set(Isolation::Clone);
     }
 
-    /// Has agents of workflows work in the person's own tree from now on, and no longer in clones.
+    /// Makes agents of workflows work in the person's own working tree from now on.
     pub(crate) fn in_place(&self) {
         self.isolation.set(Isolation::InPlace);
     }
 
-    /// Has agents work where they do in another place.
+    /// Makes agents work where they do in another place.
     pub(crate) fn isolate_like(&self, other: &TestEnv) {
         self.isolation.set(other.isolation.get());
     }
@@ -91,7 +92,7 @@ impl TestEnv {
         self.dir.path().join("home")
     }
 
-    /// Returns the scratch directory; beside home, because codex refuses a home inside `TMPDIR`.
+    /// Returns the scratch directory; outside home, because codex refuses a home inside `TMPDIR`.
     pub(crate) fn tmp(&self) -> PathBuf {
         self.dir.path().join("tmp")
     }
@@ -100,17 +101,17 @@ impl TestEnv {
         self.dir.path().join("repo")
     }
 
-    /// Returns where Ralph keeps its private state: outside everything an agent may write.
+    /// Returns the directory of Ralph's private state: outside everything an agent may write.
     pub(crate) fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
 
-    /// Returns what marks this place's processes in their environment.
+    /// Returns the mark of this place's processes in their environment.
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Returns a whole environment: nothing of the person's but `PATH`, git pinned, time in UTC.
+    /// Returns a complete environment: only `PATH` from the person, git pinned, time in UTC.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let path = std::env::var("PATH").expect("tests run with a PATH");
         let home = text(&self.home());
@@ -142,7 +143,7 @@ impl TestEnv {
         .into()
     }
 
-    /// Runs git in the repository and returns what it printed, without the last newline.
+    /// Runs git in the repository and returns its output, without the last newline.
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args(args)
@@ -156,7 +157,7 @@ impl TestEnv {
         String::from_utf8(output.stdout).unwrap().trim_end_matches('\n').to_owned()
     }
 
-    /// Runs git where it may be refused; tells whether it was not.
+    /// Runs git, which may fail; returns whether it succeeded.
     pub(crate) fn try_git(&self, args: &[&str]) -> bool {
         let mut git = Command::new("git");
         git.args(args).current_dir(self.repo()).env_clear().envs(self.environment());

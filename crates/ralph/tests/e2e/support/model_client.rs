@@ -1,4 +1,4 @@
-//! A plain client of the scripted model server, which sees an answer to the byte: whole, cut, or none.
+//! A plain client of the scripted model server, which sees the exact bytes of a response: whole, truncated, or none.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::model_server::ModelServer;
 
-/// An answer as the client saw it.
+/// A response as the client saw it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: String,
     pub(crate) body: String,
-    /// The connection closed before the answer was whole.
+    /// The connection closed before the response was complete.
     pub(crate) cut: bool,
 }
 
@@ -23,7 +23,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// Returns the data of all events of a stream but the `[DONE]` of one dialect.
+    /// Returns the data of all events of a stream except the `[DONE]` of one dialect.
     pub(crate) fn events(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.filter(|data| *data != "[DONE]").map(|d| serde_json::from_str(d).unwrap()).collect()
@@ -56,7 +56,7 @@ impl Client {
         self.answer().expect("the server answers")
     }
 
-    /// Reads an answer, or `None` where the connection closed before any of it.
+    /// Reads a response; `None` if the connection closed before any of it.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         let mut headers = String::new();
         while !headers.ends_with("\r\n\r\n") {

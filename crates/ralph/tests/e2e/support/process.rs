@@ -1,7 +1,7 @@
-//! Processes of the tests: run to their end or to a limit, and found again by a mark in their environment.
+//! Processes of the tests: run to their end or to a timeout, and found again by a mark in their environment.
 //!
-//! Agents start their tools in sessions of their own, so neither a parent nor a process group leads to all of them; the
-//! environment they inherit does. Only what carries the mark of this test is ever killed.
+//! Agents start their tools in separate sessions, so neither the parent nor the process group identifies all of them;
+//! the inherited environment does. Only processes with the mark of this test are ever killed.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::{MARK, TestEnv};
 
-/// What a finished process left.
+/// The result of a finished process.
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
@@ -33,10 +33,10 @@ impl fmt::Display for Finished {
     }
 }
 
-/// Runs a program in the test's repository with `input` on its stdin, in a process group of its own.
+/// Runs a program in the test's repository with `input` on its stdin, in its own process group.
 ///
-/// Panics, after killing it and all that descends from it, when it is not done within `limit`. Output goes to files: a
-/// descendant that keeps them open holds nobody up.
+/// Kills it with all its descendants and panics if it takes longer than `limit`. Output goes to files, so a descendant
+/// that keeps them open does not block.
 pub(crate) fn run(
     env: &TestEnv,
     program: &Path,
@@ -48,7 +48,7 @@ pub(crate) fn run(
     start(env, program, args, variables, input).finish(limit)
 }
 
-/// Starts a program as [`run`] does, for a test that has something to do while it runs.
+/// Starts a program like [`run`], for a test that acts while it runs.
 pub(crate) fn start(
     env: &TestEnv,
     program: &Path,
@@ -74,7 +74,7 @@ pub(crate) fn start(
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
     let (report, reported) = mpsc::channel();
     let waiter = thread::spawn(move || {
-        // Nobody listens any more where the test has failed.
+        // If the test has failed, the receiver is gone.
         let _ = report.send(child.wait());
     });
     Running { pid, mark: env.mark().to_owned(), reported, waiter, scratch }
@@ -90,7 +90,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Sends a signal to the program itself, not to what it started.
+    /// Sends a signal to the program itself, not to its descendants.
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(self.pid, signal).unwrap();
     }
@@ -115,7 +115,7 @@ fn lossy(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
 }
 
-/// Returns the living processes whose environment bears `mark`, with their command lines.
+/// Returns the live processes whose environment contains `mark`, with their command lines.
 pub(crate) fn processes_marked(mark: &str) -> Vec<(i32, String)> {
     let wanted = format!("{MARK}={mark}");
     let mut found = Vec::new();
@@ -133,11 +133,11 @@ pub(crate) fn processes_marked(mark: &str) -> Vec<(i32, String)> {
     found
 }
 
-/// Reads the environment of a process; one that has ended has none.
+/// Reads the environment of a process; it is empty once the process has ended.
 fn environment_of(process: &Path) -> Vec<u8> {
     let read = || fs::read(process.join("environ")).unwrap_or_default();
     let mut environment = read();
-    // One that is becoming another program has none for as long as that takes; the bound is for what never gets there.
+    // During an exec it is empty for a moment; the bound is for processes that never get past it.
     for _ in 0..2000 {
         if !environment.is_empty() || has_none(process) {
             break;
@@ -148,9 +148,9 @@ fn environment_of(process: &Path) -> Vec<u8> {
     environment
 }
 
-/// Tells whether a process has no program, or one that was given no environment.
+/// Whether a process has no program, or one with an empty environment.
 fn has_none(process: &Path) -> bool {
-    /// Where its environment begins is told here, counted from its state; where it ends, after that.
+    /// The index of the start address of its environment, counted from the state field; the end address follows.
     const BEGINNING: usize = 47;
     let told = fs::read_to_string(process.join("stat")).unwrap_or_default();
     let mut numbers = told.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -159,9 +159,9 @@ fn has_none(process: &Path) -> bool {
     is_empty || fs::read_link(process.join("exe")).is_err()
 }
 
-/// Kills what bears `mark` until nothing does, however it multiplies meanwhile.
+/// Kills all processes with `mark` until there are none, however they multiply meanwhile.
 pub(crate) fn kill_marked(mark: &str) {
-    // A killed process is listed until its memory is gone; the bound is for what cannot be killed at all.
+    // A killed process is listed until its memory is freed; the bound is for unkillable processes.
     for _ in 0..10_000 {
         let marked = processes_marked(mark);
         if marked.is_empty() {
@@ -175,11 +175,11 @@ pub(crate) fn kill_marked(mark: &str) {
     }
 }
 
-/// Looks again and again until `found` returns something, or until `limit` has passed.
+/// Polls until `found` returns something, or until `limit` has passed.
 pub(crate) fn poll<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
-        // Taken before the look: the last one is not cut short by a machine that is busy elsewhere.
+        // Taken before the call, so that the last poll is not cut short on a busy machine.
         let is_late = begun.elapsed() > limit;
         let seen = found();
         if seen.is_some() || is_late {

@@ -1,4 +1,4 @@
-//! Anthropic's Messages dialect, which Claude Code speaks; a stream, or one document after a stream was cut.
+//! Anthropic's Messages dialect, used by Claude Code; a stream, or one document after a truncated stream.
 
 use serde_json::{Value, json};
 

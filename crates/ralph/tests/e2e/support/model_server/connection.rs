@@ -12,13 +12,13 @@ use super::script::{Act, Step, Tokens};
 use super::tools::{self, Offer, ToolCall};
 use super::{Recorded, Shared};
 
-/// Whether the connection goes on after an answer.
+/// Whether the connection stays open after a response.
 enum Next {
     KeepOpen,
     Close,
 }
 
-/// A question to the model.
+/// A request to the model.
 struct Asked {
     dialect: Dialect,
     request: Request,
@@ -27,7 +27,7 @@ struct Asked {
 
 /// Serves a connection to its end.
 pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
-    // An answer goes out in pieces; held back, each costs a round of the peer's delayed acknowledgement.
+    // A response is sent in pieces; with Nagle's algorithm each would wait for the peer's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream);
     let mut writer = BufWriter::new(stream);
@@ -47,7 +47,7 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
                 error(&mut writer, status, &reason).map(|()| Next::Close)
             }
         };
-        // A client that was killed in mid-answer is an ordinary end here.
+        // A client killed in the middle of a response is an ordinary end here.
         let Ok(Next::KeepOpen) = answered else { break };
     }
     let _ = stream.shutdown(Shutdown::Both);
@@ -94,7 +94,7 @@ fn answer(request: Request, writer: &mut impl Write, shared: &Shared) -> io::Res
     Ok(Next::KeepOpen)
 }
 
-/// Answers a question to the model: from the script, or beside it where the question offers no tools.
+/// Answers a request to the model: from the script, or outside it if the request offers no tools.
 fn answer_turn(
     asked: &Asked,
     mut recorded: Recorded,

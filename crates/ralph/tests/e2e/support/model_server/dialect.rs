@@ -1,7 +1,7 @@
-//! The four wire dialects: which path speaks which, what a request offers, how a turn is rendered.
+//! The four wire dialects: their paths, the tools a request offers, and rendering a turn.
 //!
-//! Rendering is pure. Where a stream is cut or spoilt is the connection's business, so a rendered turn comes in two
-//! parts: what opens the stream and what completes it.
+//! Rendering is pure. Truncating or corrupting a stream is up to the connection, so a rendered turn has two parts: the
+//! start of the stream and its completion.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::script::Tokens;
 use super::tools::{Offer, ToolCall};
 use super::{anthropic, gemini, openai_chat, openai_responses};
 
-/// A vendor's way to talk to a model.
+/// A vendor's protocol for talking to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     OpenAiResponses,
@@ -18,10 +18,10 @@ pub(crate) enum Dialect {
     Gemini,
 }
 
-/// One turn of the model, in no dialect yet.
+/// One turn of the model, independent of the dialect.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
-    /// Unique among all turns of all servers of this process, since a resumed session holds turns of two servers.
+    /// Unique among all turns of all servers of this process, because a resumed session contains turns of two servers.
     pub(crate) id: String,
     pub(crate) text: Option<String>,
     pub(crate) call: Option<ToolCall>,
@@ -36,7 +36,7 @@ pub(crate) struct SseEvent {
 }
 
 impl SseEvent {
-    /// Makes an event that is named by the `type` of its data, as two of the vendors do.
+    /// Creates an event named by the `type` of its data, as two of the vendors do.
     pub(crate) fn named(name: &'static str, mut data: Value) -> Self {
         data["type"] = Value::from(name);
         SseEvent { name: Some(name), data: data.to_string() }
@@ -64,22 +64,22 @@ pub(crate) enum Rendered {
 pub(crate) enum Kind {
     /// A turn of the conversation: it offers tools and consumes a step.
     Main,
-    /// A title, a summary, a probe: no tools, answered beside the script.
+    /// A title, a summary, a probe: no tools, answered outside the script.
     Aux,
-    /// Asks how many tokens a text has.
+    /// Asks for the number of tokens of a text.
     CountTokens,
-    /// Asks which models there are.
+    /// Asks for the list of models.
     Models,
-    /// Asks whether anybody is there.
+    /// A connectivity check.
     Head,
-    /// Wants a web socket, which is refused.
+    /// Requests a web socket, which is refused.
     Upgrade,
     /// Anything else, refused.
     Unknown,
 }
 
 impl Dialect {
-    /// Returns the dialect of a POST to `path` (without its query), and whether it asks for a turn or a count.
+    /// Returns the dialect of a POST to `path` (without its query), and whether it requests a turn or a count.
     pub(crate) fn of_post(path: &str) -> Option<(Dialect, Kind)> {
         let endings = [
             ("/responses", Dialect::OpenAiResponses, Kind::Main),
@@ -96,7 +96,7 @@ impl Dialect {
             .map(|(_, dialect, kind)| (dialect, kind))
     }
 
-    /// Returns the tools that a request offers.
+    /// Returns the tools offered by a request.
     pub(crate) fn offer(self, request: &Value) -> Offer {
         match self {
             Dialect::OpenAiResponses => openai_responses::offer(request),
@@ -106,7 +106,7 @@ impl Dialect {
         }
     }
 
-    /// Returns what the last tool came to, as the request carries it; null where no tool ran yet.
+    /// Returns the result of the last tool call in the request; null if there is none yet.
     pub(crate) fn last_result(self, request: &Value) -> Value {
         match self {
             Dialect::OpenAiResponses => openai_responses::last_result(request),
@@ -116,7 +116,7 @@ impl Dialect {
         }
     }
 
-    /// Returns `turn` as the answer to `request`.
+    /// Returns `turn` as the response to `request`.
     pub(crate) fn render(self, turn: &Turn, path: &str, request: &Value) -> Rendered {
         match self {
             Dialect::OpenAiResponses => openai_responses::render(turn),
@@ -137,7 +137,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the answer to a question for the number of tokens.
+    /// Returns the response to a token count request.
     pub(crate) fn token_count(self) -> Value {
         match self {
             Dialect::Gemini => serde_json::json!({ "totalTokens": 100 }),

@@ -1,4 +1,4 @@
-//! Google's generateContent dialect, which Gemini CLI speaks; the path says whether it is a stream.
+//! Google's generateContent dialect, used by Gemini CLI; the path says whether it is a stream.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) fn last_result(request: &Value) -> Value {
 
 pub(crate) fn render(turn: &Turn, path: &str, request: &Value) -> Rendered {
     let mut parts: Vec<Value> = turn.text.iter().map(|text| json!({ "text": text })).collect();
-    // The client's own questions (which model, which topic) want JSON, and an empty object is one it can live with.
+    // The client's own requests (which model, which topic) expect JSON, and accept an empty object.
     if request["generationConfig"]["responseMimeType"] == "application/json" {
         parts = vec![json!({ "text": "{}" })];
     }

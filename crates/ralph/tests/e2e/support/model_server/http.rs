@@ -1,8 +1,8 @@
-//! As much of HTTP/1.1 as the agent CLIs use, over any reader and writer.
+//! The subset of HTTP/1.1 that the agent CLIs use, over any reader and writer.
 //!
-//! Bodies come with a `content-length` and uncompressed: that is what all four CLIs send. Chunked or compressed
-//! requests are refused with a sentence rather than guessed at. Answers keep the connection open; streams are chunked,
-//! so that a client can tell a stream that ended from one that was cut.
+//! Bodies have a `content-length` and are uncompressed: that is what all four CLIs send. Chunked or compressed requests
+//! are refused with a message. Responses keep the connection open; streams are chunked, so that a client can
+//! distinguish a finished stream from a truncated one.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -13,7 +13,7 @@ use super::dialect::SseEvent;
 const MAX_HEAD: u64 = 64 * 1024;
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -27,9 +27,9 @@ pub(crate) struct Request {
 /// Why there is no request to answer.
 #[derive(Debug)]
 pub(crate) enum NoRequest {
-    /// The client has gone, or never finished.
+    /// The client disconnected before a complete request.
     Gone,
-    /// The request is of a kind this server does not read.
+    /// The request is of a kind that this server does not support.
     Refused { status: u16, reason: String },
 }
 
@@ -100,15 +100,15 @@ fn refused(status: u16, reason: String) -> NoRequest {
     NoRequest::Refused { status, reason }
 }
 
-/// How much of an answer is sent.
+/// How much of a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// The head promises all of it, half of it is sent.
+    /// The header announces all of it, half of it is sent.
     Half,
 }
 
-/// Writes a JSON answer.
+/// Writes a JSON response.
 pub(crate) fn write_json(
     writer: &mut impl Write,
     status: u16,
@@ -127,14 +127,14 @@ pub(crate) fn write_json(
     writer.flush()
 }
 
-/// Writes a head that has no body after it.
+/// Writes a response without a body.
 pub(crate) fn write_empty(writer: &mut impl Write, status: u16) -> io::Result<()> {
     let answer = head(status, "application/json", &[]) + "content-length: 0\r\n\r\n";
     writer.write_all(answer.as_bytes())?;
     writer.flush()
 }
 
-/// A stream of server-sent events; dropped before `end` it is a cut one.
+/// A stream of server-sent events; dropping it before `end` truncates it.
 pub(crate) struct EventStream<'a, W: Write>(&'a mut W);
 
 impl<'a, W: Write> EventStream<'a, W> {

@@ -1,8 +1,8 @@
-//! A scripted model on loopback: what the real agent CLIs talk to in tests.
+//! A scripted model on loopback for the real agent CLIs.
 //!
-//! Speaks four dialects, told apart by path, on 127.0.0.1 and a port of its own. Everything is bounded: connections at
-//! once, requests kept, and the life of the server, which ends when it is dropped, with all its threads. It knows
-//! nothing of what a step costs a vendor's account, and checks no key.
+//! It speaks four dialects, distinguished by path, on 127.0.0.1 and its own port. Everything is bounded: concurrent
+//! connections, recorded requests, and the lifetime of the server, which ends with all its threads when it is dropped.
+//! It does no billing and checks no key.
 
 mod anthropic;
 mod connection;
@@ -29,7 +29,7 @@ const LIFE: Duration = Duration::from_mins(10);
 const MAX_CONNECTIONS: usize = 64;
 const MAX_REQUESTS: usize = 4096;
 
-/// A request that the server saw.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) dialect: Option<Dialect>,
@@ -39,7 +39,7 @@ pub(crate) struct Recorded {
     pub(crate) at: SystemTime,
     /// With its query.
     pub(crate) path: String,
-    /// Null where there was none or it is not JSON.
+    /// Null if there was none or it is not JSON.
     pub(crate) body: Value,
 }
 
@@ -78,7 +78,7 @@ impl ModelServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns all requests so far, in the order of their arrival.
+    /// Returns all requests so far, in order of arrival.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.shared.lock().requests.clone()
     }
@@ -100,7 +100,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// What the threads of one server share.
+/// The state shared by the threads of one server.
 struct Shared {
     script: Script,
     state: Mutex<State>,
@@ -113,7 +113,7 @@ struct State {
     stopping: bool,
     played: usize,
     requests: Vec<Recorded>,
-    /// Handles by which a blocked connection is woken; `None` where the connection has ended.
+    /// Handles for waking blocked connections; `None` once the connection has ended.
     connections: Vec<Option<TcpStream>>,
 }
 
@@ -142,7 +142,7 @@ impl Shared {
         state.stopping
     }
 
-    /// Notes a request that the script does not answer.
+    /// Records a request that the script does not answer.
     fn record(&self, recorded: Recorded) {
         let mut state = self.lock();
         if state.requests.len() < MAX_REQUESTS {
@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// Notes a request that the script answers, and returns the step that does.
+    /// Records a request that the script answers, and returns the step.
     fn record_turn(&self, mut recorded: Recorded) -> Step {
         let mut state = self.lock();
         let (place, step) = self.script.at(state.played);
@@ -167,7 +167,7 @@ impl Shared {
         format!("{:x}{:03x}", self.started, TURNS.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Registers a connection, unless the server is full or stops.
+    /// Registers a connection, unless the server is full or stopping.
     fn admit(&self, stream: &TcpStream) -> Option<usize> {
         let handle = stream.try_clone().ok()?;
         let mut state = self.lock();
@@ -184,7 +184,7 @@ impl Shared {
     }
 }
 
-/// Accepts connections until the server stops, then waits for theirs to end.
+/// Accepts connections until the server stops, then waits for their threads to end.
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut threads = Vec::new();
     for stream in listener.incoming() {
@@ -204,7 +204,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     assert_eq!(panicked, 0, "connections of the model server panicked");
 }
 
-/// Ends the server when it is told to, or when its life is over.
+/// Stops the server on request, or when its lifetime is over.
 fn keep(shared: &Shared, address: SocketAddr, acceptor: JoinHandle<()>) {
     shared.wait_for_stop(LIFE);
     shared.stop();
@@ -212,7 +212,7 @@ fn keep(shared: &Shared, address: SocketAddr, acceptor: JoinHandle<()>) {
         // An error means that the peer closed first.
         let _ = connection.shutdown(Shutdown::Both);
     }
-    // Wakes the acceptor; where it has ended already nobody needs waking.
+    // Wakes the acceptor; if it has already ended, this does nothing.
     let _ = TcpStream::connect(address);
     acceptor.join().expect("the acceptor ends without a panic");
 }

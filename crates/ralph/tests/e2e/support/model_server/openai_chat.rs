@@ -1,4 +1,4 @@
-//! The chat-completions dialect, which opencode speaks to providers of its `openai-compatible` kind.
+//! The chat-completions dialect, used by opencode with providers of its `openai-compatible` kind.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The Responses dialect, which codex speaks; always a stream.
+//! The Responses dialect, used by codex; always a stream.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::tools::Offer;
 pub(crate) fn offer(request: &Value) -> Offer {
     let mut offer = Offer::new();
     for tool in request["tools"].as_array().into_iter().flatten() {
-        // Some tools (web search, tool search) have no name of their own but their type.
+        // Some tools (web search, tool search) have no name, only a type.
         if let Some(name) = tool["name"].as_str().or(tool["type"].as_str()) {
             offer.insert(name.to_owned(), tool["parameters"].clone());
         }

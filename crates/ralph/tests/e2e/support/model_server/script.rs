@@ -1,15 +1,15 @@
-//! What the scripted model says, turn by turn, in words that belong to no vendor.
+//! The turns of the scripted model, independent of any vendor.
 //!
-//! A step is played for each request that offers tools; past the end the last step repeats, so that a client which
-//! asks once more than expected gets a sensible answer.
+//! A step is played for each request that offers tools; after the end the last step repeats, so that a client which
+//! asks once more than expected gets a sensible response.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What one turn of the model cost.
+/// The token usage of one turn of the model.
 ///
-/// `input` counts the cached tokens too, `output` the reasoning; the dialects subtract where their vendor does.
+/// `input` includes the cached tokens, `output` the reasoning; the dialects subtract where their vendor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tokens {
     pub(crate) input: u64,
@@ -24,24 +24,24 @@ impl Default for Tokens {
     }
 }
 
-/// What the model does in one step.
+/// The model's action in one step.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Says something and ends its turn.
     Text(String),
-    /// Says something, then the commit that the last tool printed, then one line more, and ends its turn.
+    /// Says something, then the commit that the last tool printed, then one more line, and ends its turn.
     Claim { report: String, last_line: String },
-    /// Asks for a command in the shell tool of the agent.
+    /// Calls the agent's shell tool with a command.
     Shell(String),
-    /// Asks for a file in the writing tool of the agent, or in its shell where it has none.
+    /// Calls the agent's file-writing tool, or its shell if it has none.
     Write { path: String, content: String },
-    /// Answers with this status and body.
+    /// Responds with this status and body.
     Http { status: u16, body: Value },
     /// Begins a stream and puts an error into it.
     SseError(Value),
-    /// Closes the connection before any answer.
+    /// Closes the connection before any response.
     DropBefore,
-    /// Closes the connection in the middle of the answer.
+    /// Closes the connection in the middle of the response.
     DropMid,
 }
 
@@ -70,7 +70,7 @@ impl Script {
         self.step(Act::Text(text.to_owned()))
     }
 
-    /// Ends a turn as the pipeline's contract has it, with a commit that the script cannot know.
+    /// Ends a turn according to the pipeline's contract, with a commit that the script cannot know.
     pub(crate) fn claim(self, report: &str, last_line: &str) -> Self {
         self.step(Act::Claim { report: report.to_owned(), last_line: last_line.to_owned() })
     }
@@ -99,32 +99,32 @@ impl Script {
         self.step(Act::DropMid)
     }
 
-    /// Makes the last step wait before it answers.
+    /// Makes the last step wait before it responds.
     pub(crate) fn hang(mut self, delay: Duration) -> Self {
         self.last().delay = delay;
         self
     }
 
-    /// Sets what the last step cost.
+    /// Sets the token usage of the last step.
     pub(crate) fn usage(mut self, tokens: Tokens) -> Self {
         self.last().tokens = tokens;
         self
     }
 
-    /// Plays the last step so many times.
+    /// Repeats the last step this many times.
     pub(crate) fn times(mut self, times: usize) -> Self {
         self.last().times = times;
         self
     }
 
-    /// Adds headers to the answer of the last step.
+    /// Adds headers to the response of the last step.
     pub(crate) fn headers(mut self, headers: &[(&str, &str)]) -> Self {
         let owned = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.last().headers.extend(owned);
         self
     }
 
-    /// Returns the step for the request with this number, counted from 0, and its place in the script.
+    /// Returns the step for the request with this zero-based number, and its index in the script.
     pub(crate) fn at(&self, request: usize) -> (usize, &Step) {
         let mut end = 0;
         for (place, step) in self.steps.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! From a scripted act to a call of a tool that the agent offered in that very request.
+//! Maps a scripted act to a call of a tool that the agent offered in that very request.
 //!
-//! Names and arguments are read from the offer, so a CLI that renames an argument is followed and one that drops its
-//! shell is noticed: the call is refused with a sentence that lists what was offered.
+//! Names and arguments are read from the offer, so a renamed argument is handled and a missing shell is noticed: the
+//! call is refused with a message that lists the offered tools.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(crate) fn shell_call(command: &str, offer: &Offer) -> Result<ToolCall, Strin
         let value = match property.as_str() {
             "cmd" | "command" if shape["type"] == "array" => json!(["bash", "-lc", command]),
             "cmd" | "command" => json!(command),
-            // The longest wait codex knows: a short command then never becomes a background session.
+            // The longest wait that codex supports: a short command then never becomes a background session.
             "yield_time_ms" => json!(30_000),
             "description" => json!("scripted command"),
             "is_background" | "run_in_background" => json!(false),
@@ -42,7 +42,7 @@ pub(crate) fn shell_call(command: &str, offer: &Offer) -> Result<ToolCall, Strin
     complete(name, schema, input)
 }
 
-/// Returns the call that writes a file, through the shell where no writing tool is offered.
+/// Returns the call that writes a file, through the shell if no writing tool is offered.
 pub(crate) fn write_call(path: &str, content: &str, offer: &Offer) -> Result<ToolCall, String> {
     let Some((name, schema)) = find(&WRITERS, offer) else {
         let command = format!("printf %s {} > {}", quoted(content), quoted(path));
@@ -60,7 +60,7 @@ pub(crate) fn write_call(path: &str, content: &str, offer: &Offer) -> Result<Too
     complete(name, schema, input)
 }
 
-/// Returns the last commit that is named in full in what a tool printed.
+/// Returns the last full commit name in a tool's output.
 pub(crate) fn commit_in(printed: &str) -> Option<&str> {
     printed.rsplit(|c: char| !c.is_ascii_hexdigit()).find(|word| word.len() == 40)
 }
