@@ -1,7 +1,7 @@
-//! The outbox of a run: files that a role is to produce, put there before the run and taken from there after it.
+//! The outbox of a run: files that a role has to produce, prepared before the run and collected after it.
 //!
-//! A read-only role changes nothing in the workspace; what it leaves here the harness puts in place. The agent can put
-//! anything here, so only regular files are taken, with one name, of a bounded size, under names that were expected.
+//! A read-only role changes nothing in the workspace; the harness puts the files it leaves here in place. The agent can
+//! put anything here, so only regular files with a single link, a bounded size and an expected name are accepted.
 
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
@@ -13,52 +13,52 @@ use crate::files::beneath::{create_in, directory_in};
 use crate::files::plain::{NotPlain, open_directory, read_plain};
 use crate::files::{PathError, create_log};
 
-/// The most bytes that are taken of one file.
+/// The maximum size of an accepted file.
 pub(crate) const LARGEST_OUTBOX_FILE: usize = 4 << 20;
 
-/// How many files are kept where any name is allowed, and how many are reported otherwise.
+/// How many files are kept if any name is allowed, and how many are reported otherwise.
 const MOST_FILES: usize = 20;
 
-/// How many names of a crowded outbox are looked at.
+/// How many names of a crowded outbox are read.
 const MOST_NAMES: usize = 1000;
 
-/// The directory of the channel, which is inside the outbox and not one of its files.
+/// The directory of the channel, which is inside the outbox but not one of its files.
 const CHANNEL: &str = "channel";
 
-/// What a run is to leave in its outbox.
+/// The expected content of a run's outbox.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outbox<'a> {
-    /// These files are taken, and nothing else.
+    /// Only these files are accepted.
     Named(&'a [OutboxFile<'a>]),
-    /// Whatever plain files there are go to the run's logs.
+    /// All regular files are copied to the run's logs.
     Kept,
 }
 
-/// A file that a role finds, or is to make, in its outbox.
+/// A file that a role finds in its outbox, or has to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutboxFile<'a> {
     pub name: &'a str,
-    /// What it holds before the run; `None` if the role is to make it.
+    /// Its content before the run; `None` if the role has to create it.
     pub content: Option<&'a [u8]>,
 }
 
-/// A file that was taken from the outbox.
+/// An accepted file of the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    /// Whether it differs from what was there before the run.
+    /// Whether it differs from its content before the run.
     pub(crate) changed: bool,
 }
 
-/// A file that was not taken, and why.
+/// A refused file, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotTaken {
     pub name: String,
     pub reason: OutboxRefusal,
 }
 
-/// Why something in an outbox is not taken.
+/// Why a file in an outbox is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutboxRefusal {
     #[error(transparent)]
@@ -75,12 +75,12 @@ pub enum OutboxRefusal {
     NotKept(io::ErrorKind),
 }
 
-/// What became of an outbox.
+/// The result of collecting an outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxReport {
-    /// The files that were asked for, in that order.
+    /// The expected files, in order.
     pub(crate) taken: Vec<Taken>,
-    /// Where the files went that were kept.
+    /// The paths of the kept files.
     pub kept: Vec<Utf8PathBuf>,
     pub not_taken: Vec<NotTaken>,
 }
@@ -91,7 +91,7 @@ impl OutboxReport {
     }
 }
 
-/// Puts what the role is to find into its empty outbox.
+/// Writes the initial files of a role into its empty outbox.
 pub(crate) fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathError> {
     let Outbox::Named(files) = outbox else { return Ok(()) };
     for file in files {
@@ -104,8 +104,8 @@ pub(crate) fn seed(directory: &Utf8Path, outbox: Outbox<'_>) -> Result<(), PathE
     Ok(())
 }
 
-/// Takes what a run left, when nothing of the run is alive any more. What is kept goes to `logs`, which are held open since
-/// before the run.
+/// Collects a run's files, after all its processes have ended. Kept files go to `logs`, a descriptor opened before the
+/// run.
 pub(crate) fn take(
     directory: &Utf8Path,
     outbox: Outbox<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn take(
                         let changed = file.content != Some(&bytes);
                         report.taken.push(Taken { name: file.name.to_owned(), bytes, changed });
                     }
-                    // It was not asked for.
+                    // The file was optional.
                     Err(NotPlain::Missing) if file.content.is_none() => {}
                     Err(reason) => report.refuse(file.name, reason),
                 }
@@ -165,7 +165,7 @@ pub(crate) fn take(
     report
 }
 
-/// The names in an outbox, sorted.
+/// The sorted names in an outbox.
 fn names(directory: Dir) -> Vec<String> {
     let mut names: Vec<String> = directory
         .flatten()
@@ -177,7 +177,7 @@ fn names(directory: Dir) -> Vec<String> {
     names
 }
 
-/// Whether a name is good for a file among the logs.
+/// Whether a name is acceptable for a file in the logs.
 fn is_plain(name: &str) -> bool {
     let strange = |c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER || c == '/';
     !name.starts_with('.') && name.len() <= 200 && !name.contains(strange)

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::*;
 use crate::test_place::Place;
 
-/// An outbox beside the place for what is kept.
+/// An outbox, and a directory for kept files.
 struct Stage {
     place: Place,
 }
@@ -71,7 +71,7 @@ fn a_planner_finds_its_files_and_what_it_leaves_is_taken() {
     assert_eq!(report.not_taken, []);
 }
 
-/// What it is, how it is done, and why it does not work.
+/// A trick: its name, how it is done, and why it fails.
 type Trick = (&'static str, fn(&Stage), NotPlain);
 
 #[test]

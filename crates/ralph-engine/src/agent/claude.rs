@@ -1,8 +1,8 @@
 //! Claude Code: `claude -p --output-format stream-json`.
 //!
-//! Its results say `"subtype":"success"` for errors too, so only `is_error` counts, and it exits with 0 after an
-//! interrupt. Messages of the model `<synthetic>` are the CLI's own words about an error. What a resumed run used is
-//! told in one place by newer versions and in another by older ones.
+//! Its results have `"subtype":"success"` for errors too, so only `is_error` counts, and it exits with 0 after an
+//! interrupt. Messages of the model `<synthetic>` are the CLI's own error texts. Newer and older versions report the
+//! usage of a resumed run in different places.
 
 mod lines;
 
@@ -18,7 +18,7 @@ use super::{
     directory_in, in_home, names, reset,
 };
 
-/// What it keeps in its directory beside settings.
+/// Its data files, as opposed to settings.
 const DATA: [&str; 21] = [
     "projects",
     "todos",
@@ -43,7 +43,7 @@ const DATA: [&str; 21] = [
     "ide",
 ];
 
-/// What it writes there by itself.
+/// Files that it writes by itself.
 const WRITTEN_BY_ITSELF: [&str; 8] = [
     "shell-snapshots",
     "backups",
@@ -128,14 +128,14 @@ impl Adapter for Claude {
         // It counts its own starts in the file that lists its servers.
         let file = own.map(|own| own.join(".claude.json")).or_else(|| in_home(env, ".claude.json"));
         let keys = ["mcpServers", "projects.*.mcpServers", "projects.*.allowedTools"];
-        // The file comes first: of what is named twice the first counts.
+        // The file comes first: the first of two entries for the same path counts.
         let file = file.map(|file| Guarded::keys(file, &keys));
         let home = Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF);
         file.into_iter().chain([home]).collect()
     }
 
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
-        // The file beside the directory is rewritten in place where its neighbours cannot be created.
+        // The file next to the directory is rewritten in place if files cannot be created there.
         match directory_in(env, "CLAUDE_CONFIG_DIR") {
             Some(directory) => vec![directory],
             None => {
@@ -162,7 +162,7 @@ fn invocation(request: &AgentRequest<'_>, is_root: bool) -> Invocation {
     }
     invocation.args.extend_from_slice(request.extra_args);
     if is_root {
-        // As root it refuses to work without questions unless told that it is confined, which Ralph sees to.
+        // As root it refuses to work without prompts unless it is confined, which Ralph ensures.
         invocation.set("IS_SANDBOX", "1");
     }
     if let Some(state) = request.isolated_state {
@@ -174,20 +174,20 @@ fn invocation(request: &AgentRequest<'_>, is_root: bool) -> Invocation {
 struct ClaudeDecoder {
     context: DecodeContext,
     ending: Ending,
-    /// The model of the last message, by which its context window is found.
+    /// The model of the last message, which determines the context window.
     model: String,
-    /// An API key is used, not a login that can be renewed.
+    /// Whether it uses an API key rather than a renewable login.
     has_key: bool,
     told_of_auth: bool,
-    /// The time of the reset was told to the second; the message cuts it to the minute.
+    /// Whether the reset time was given to the second; the message truncates it to the minute.
     knows_reset: bool,
-    /// The kind of error in the CLI's own terms, from its synthetic message.
+    /// The CLI's own name of the error, from its synthetic message.
     failure_named: String,
-    /// What the results told so far: there is one more for each turn that a background task brings about.
+    /// The totals of the results so far: each turn caused by a background task has another one.
     usage: Usage,
     cost: f64,
     context_used: u64,
-    /// What messages since the last result used at least, for a run that ends without one.
+    /// The minimum usage since the last result, for a run that ends without one.
     unsettled: Usage,
     last_message_id: String,
 }
@@ -195,7 +195,7 @@ struct ClaudeDecoder {
 impl Decoder for ClaudeDecoder {
     fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
         let text = text_of(line);
-        // Nearly all lines are messages: they are read at one go, and the others once it is known what they are.
+        // Nearly all lines are messages: they are parsed in one pass, and the others once their type is known.
         match read::<MessageLine<'_>>(&text) {
             Some(line) if &*line.kind == "assistant" => return self.assistant(line, events),
             Some(line) if &*line.kind == "user" => return tool_results(line, events),
@@ -251,8 +251,8 @@ impl ClaudeDecoder {
         events.push(AgentEvent::Session { id: line.session_id.into_owned(), model });
     }
 
-    /// An API key that is refused stays refused, though the CLI goes on trying for minutes. A login is renewed after
-    /// its first refusal, so there the second one counts.
+    /// A refused API key stays refused, although the CLI keeps trying for minutes. A login is renewed after its first
+    /// refusal, so there the second one counts.
     fn retry(&mut self, line: &RetryLine<'_>, events: &mut Vec<AgentEvent>) {
         let status = u16::try_from(line.error_status.0).ok().filter(|status| *status > 0);
         let message = line.error.to_string();
@@ -275,7 +275,7 @@ impl ClaudeDecoder {
             return;
         }
         let is_main = line.parent_tool_use_id.is_empty();
-        // There is a line for each block of a message, and each repeats the usage of the whole.
+        // There is one line per content block of a message, and each repeats the usage of the whole.
         if *message.id != *self.last_message_id {
             self.last_message_id = message.id.into_owned();
             self.unsettled += message.usage.parts();
@@ -321,8 +321,8 @@ impl ClaudeDecoder {
         }
     }
 
-    /// Adds up what the turn used. The figures of a newer version cover all models and only this turn; `usage` may be
-    /// empty where an answer did not come as a stream.
+    /// Adds the usage of the turn. The figures of newer versions cover all models and only this turn; `usage` may be
+    /// empty if a response was not streamed.
     fn settle(&mut self, line: &ResultLine<'_>, events: &mut Vec<AgentEvent>) {
         let told = line.usage.unwrap_or_default().parts();
         let (usage, cost) = match &line.model_usage_since_last_result {
@@ -355,7 +355,7 @@ impl ClaudeDecoder {
     }
 }
 
-/// Returns what kind of failure it was, by the CLI's own name for it, the HTTP status and the message.
+/// Classifies a failure by the CLI's own name for it, the HTTP status and the message.
 fn kind_of(name: &str, status: u64, message: &str) -> ErrorKind {
     if mentions(message, &["no conversation found"]) {
         return ErrorKind::UnknownSession;

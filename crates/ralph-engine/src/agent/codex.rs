@@ -1,7 +1,7 @@
 //! The Codex CLI: `codex exec --json`.
 //!
-//! Its own sandbox cannot work inside Ralph's and keeps it from committing, so it is switched off. Usage counts the whole
-//! thread, resumed runs included. A usage limit is reported in prose, with a local time of day; the session file, which
+//! Its own sandbox cannot work inside Ralph's and prevents commits, so it is disabled. Usage covers the whole thread,
+//! including resumed runs. A usage limit is reported in prose, with a local time of day; the session file, which
 //! [`rollout`] reads, has it to the second.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use super::{
     directory_in, in_home, names, reset, rollout,
 };
 
-/// What it keeps in its directory beside settings.
+/// Its data files, as opposed to settings.
 const DATA: [&str; 13] = [
     "sessions",
     "archived_sessions",
@@ -39,7 +39,7 @@ const DATA: [&str; 13] = [
     "memories",
 ];
 
-/// What it writes there by itself.
+/// Files that it writes by itself.
 const WRITTEN_BY_ITSELF: [&str; 9] = [
     "tmp",
     ".tmp",
@@ -76,8 +76,8 @@ impl Adapter for Codex {
 
     fn invocation(&self, request: &AgentRequest<'_>) -> Invocation {
         let mut invocation = Invocation::default();
-        // Every option stands before `resume`: that command knows only some of them itself. Ralph's come after the
-        // person's, whose last one may take as many values as follow.
+        // Every option precedes `resume`: that subcommand accepts only some of them. Ralph's come after the person's,
+        // whose last option may take a variable number of values.
         invocation.args.push("exec".to_owned());
         invocation.args.extend_from_slice(request.extra_args);
         for flag in
@@ -89,7 +89,7 @@ impl Adapter for Codex {
         if !request.extra_args.iter().any(has_directory) {
             invocation.option("-C", request.workspace.as_str());
         }
-        // A login shell makes the search path anew, and `ralph` is on it no more.
+        // A login shell resets PATH, which removes `ralph` from it.
         if !request.extra_args.iter().any(|arg| arg.contains("allow_login_shell")) {
             invocation.option("-c", "allow_login_shell=false");
         }
@@ -125,7 +125,7 @@ impl Adapter for Codex {
 
     fn variables(&self, _: Option<&str>, args: &[String], env: EnvLookup<'_>) -> Vec<String> {
         let mut list = names(&["CODEX_*", "OPENAI_*"]);
-        // A provider of the person's own names the variable that holds its key.
+        // A custom provider of the person names the variable with its key.
         let config =
             codex_home(env).and_then(|home| fs::read_to_string(home.join("config.toml")).ok());
         for text in config.iter().chain(args) {
@@ -140,7 +140,7 @@ impl Adapter for Codex {
     fn guarded_files(&self, env: EnvLookup<'_>) -> Vec<Guarded> {
         let Some(home) = codex_home(env) else { return Vec::new() };
         let guarded = Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF);
-        // It notes the directories that it worked in.
+        // It records the directories it worked in.
         vec![guarded.with_quiet_tables(&["projects", "notice"])]
     }
 
@@ -208,14 +208,14 @@ struct UsageLine {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct CodexUsage {
-    /// Everything read, from the cache or not.
+    /// All input, cached or not.
     #[serde(rename = "input_tokens")]
     input: Count,
     #[serde(rename = "cached_input_tokens")]
     cache_read: Count,
     #[serde(rename = "cache_write_input_tokens")]
     cache_write: Count,
-    /// Everything written, the reasoning included.
+    /// All output, including reasoning.
     #[serde(rename = "output_tokens")]
     output: Count,
 }
@@ -235,7 +235,7 @@ struct Message<'a> {
 impl Decoder for CodexDecoder {
     fn stdout_line(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
         let text = text_of(line);
-        // Nearly all lines are items: they are read at one go, and the others once it is known what they are.
+        // Nearly all lines are items: they are parsed in one pass, and the others once their type is known.
         match read::<ItemLine<'_>>(&text) {
             Some(line) if &*line.kind == "item.completed" => {
                 return self.item_completed(line.item, events);
@@ -292,7 +292,7 @@ impl Decoder for CodexDecoder {
 }
 
 impl CodexDecoder {
-    /// Tells of a tool call, unless the item is none or has been told of already.
+    /// Reports a tool call, unless the item is none or was reported already.
     fn open_tool(&mut self, item: &Item<'_>, events: &mut Vec<AgentEvent>) -> bool {
         let (name, summary) = match &*item.kind {
             "command_execution" => ("shell".to_owned(), &item.command),
@@ -309,7 +309,7 @@ impl CodexDecoder {
         true
     }
 
-    /// An item of type `error` is a warning: the turn goes on.
+    /// An item of type `error` is a warning: the turn continues.
     fn item_completed(&mut self, item: Item<'_>, events: &mut Vec<AgentEvent>) {
         if &*item.kind == "agent_message" {
             self.last_message = item.text.into_owned();
@@ -358,7 +358,7 @@ impl CodexUsage {
     }
 }
 
-/// Returns what kind of failure a message means. Codex tells most of them in prose alone.
+/// Classifies a failure by its message. Codex reports most of them in prose only.
 fn kind_of(message: &str) -> ErrorKind {
     let plain = message.replace('\u{2019}', "'");
     let told: [(&[&str], ErrorKind); 4] = [

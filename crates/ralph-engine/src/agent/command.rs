@@ -1,8 +1,8 @@
 //! Any program that reads a prompt from stdin and writes plain text.
 //!
-//! The configuration gives the whole command line, with the arguments that resume a session; a model or a reasoning
-//! effort have no effect. The last word is the end of stdout. What Codex prints about itself without `--json` (its
-//! session, the tokens it used) is recognised, since it is the program most often run this way.
+//! The configuration gives the whole command line and the arguments for resuming a session; a model or a reasoning
+//! effort have no effect. The final message is the end of stdout. Codex's own output without `--json` (its session, the
+//! tokens it used) is recognised, because it is the program most often run this way.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::reset::limit_in_text;
 use super::wire::{text_of, without_escapes};
 use super::{Adapter, AgentRequest, DecodeContext, Decoder, EnvLookup, Invocation, Traits};
 
-/// How much of the output's end is kept.
+/// How many lines at the end of the output are kept.
 const TAIL_LINES: usize = 200;
 const TAIL_BYTES: usize = 256 * 1024;
 
@@ -68,12 +68,12 @@ struct CommandDecoder {
     stdout: Tail,
     stderr: Tail,
     lines: u64,
-    /// The last id of a session that was told.
+    /// The last reported session id.
     session: Option<String>,
 }
 
-/// Lines are events only for those who watch. After so many of them, one in a few is enough: a program may print
-/// millions, and the log has them all.
+/// Lines are events only for display. After this many, only a sample is reported: a program may print millions, and the
+/// log has them all.
 const ALL_SHOWN: u64 = 1000;
 const THEN_ONE_IN: u64 = 64;
 
@@ -99,11 +99,11 @@ impl Decoder for CommandDecoder {
 
     fn finish(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         if let Some(total) = self.tokens_used() {
-            // The total cannot be split, so it counts as what makes most of it.
+            // The total cannot be split, so it is counted as input, the largest part.
             let usage = Usage { input: total, ..Usage::default() };
             events.push(AgentEvent::Usage { usage, cumulative: false });
         }
-        // A program that was killed has not finished what it had to say.
+        // A killed program has not finished its output.
         let Some(ProcessExit::Code(code)) = exit else { return };
         if code != 0 {
             self.tell_limit(events);
@@ -116,12 +116,12 @@ impl Decoder for CommandDecoder {
 }
 
 impl CommandDecoder {
-    /// Reads the id of the session where the configuration says, else in a line that holds nothing else.
+    /// Extracts the session id as configured, or from a line that contains nothing else.
     fn note_session(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
         let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
         let id = match (&self.context.session_from, first) {
             (Some(place), Some(b'{' | b'[')) => place.message(&text_of(line)),
-            // Escapes may stand before the word; anything else cannot begin such a line.
+            // Escape sequences may precede the word; anything else cannot begin such a line.
             (None, Some(b's' | b'S' | 0x1b)) => {
                 session_id(&without_escapes(&text_of(line))).map(str::to_owned)
             }
@@ -133,7 +133,7 @@ impl CommandDecoder {
         }
     }
 
-    /// Reads the note about tokens, which programs leave at the end.
+    /// Parses the note about tokens that programs print at the end.
     fn tokens_used(&self) -> Option<u64> {
         let mut note = TokenNote::default();
         for tail in [&self.stdout, &self.stderr] {
@@ -156,7 +156,7 @@ impl CommandDecoder {
     }
 }
 
-/// The end of a stream of lines, in bounded memory. Lines are kept as they came and read at the end.
+/// The end of a stream of lines, in bounded memory. Lines are stored raw and parsed at the end.
 #[derive(Default)]
 struct Tail {
     lines: VecDeque<Vec<u8>>,
@@ -189,7 +189,7 @@ impl Tail {
     }
 }
 
-/// Reads a line that is `session id:` and an id, and nothing else.
+/// Parses a line that consists of `session id:` and an id.
 fn session_id(line: &str) -> Option<&str> {
     const LABEL: &str = "session id:";
     let line = line.trim();
@@ -199,7 +199,7 @@ fn session_id(line: &str) -> Option<&str> {
     (label.eq_ignore_ascii_case(LABEL) && is_id).then_some(id)
 }
 
-/// What the program says it used: under a heading of its own, or else in any line that speaks of it.
+/// The program's token note: under its own heading, or otherwise in any line that mentions tokens.
 #[derive(Default)]
 struct TokenNote {
     heading: bool,

@@ -1,8 +1,8 @@
 //! Gemini CLI: `gemini --output-format stream-json`.
 //!
-//! It echoes the prompt, prints the answer in pieces, tells of its retries on stderr alone, and loses the end of its
-//! stdout when a tool printed much: a stream without a result is no success, whatever the exit code. There is no option
-//! for the reasoning effort, so one that is asked for is ignored.
+//! It echoes the prompt, prints the answer in pieces, reports retries on stderr only, and loses the end of its stdout
+//! after large tool output: a stream without a result is not a success, whatever the exit code. There is no option for
+//! the reasoning effort, so a requested one is ignored.
 
 use camino::Utf8PathBuf;
 use ralph_model::event::{AgentEvent, ErrorKind};
@@ -19,7 +19,7 @@ use super::{
     directory_in, in_home, names, reset,
 };
 
-/// What it keeps in its directory beside settings.
+/// Its data files, as opposed to settings.
 const DATA: [&str; 14] = [
     "tmp/*/chats",
     "tmp/*/logs.json",
@@ -37,10 +37,10 @@ const DATA: [&str; 14] = [
     "projects.json*",
 ];
 
-/// What it writes there by itself.
+/// Files that it writes by itself.
 const WRITTEN_BY_ITSELF: [&str; 5] = ["tmp", "state.json", "cache", "*.lock", "settings.json.orig"];
 
-/// The exit code that says that no way to log in is set up.
+/// The exit code if no login method is configured.
 const EXIT_AUTH: i32 = 41;
 
 pub(super) struct Gemini;
@@ -77,7 +77,7 @@ impl Adapter for Gemini {
             invocation.option("--resume", session);
         }
         invocation.args.extend_from_slice(request.extra_args);
-        // Else it starts itself a second time, to have more memory, at the cost of a second.
+        // Otherwise it restarts itself to get more memory, which costs a second.
         invocation.set("GEMINI_CLI_NO_RELAUNCH", "true");
         if let Some(state) = request.isolated_state {
             invocation.set("GEMINI_CLI_HOME", state.as_str());
@@ -113,9 +113,9 @@ impl Adapter for Gemini {
 struct GeminiDecoder {
     context: DecodeContext,
     ending: Ending,
-    /// What was said since the last tool result: the last word, if nothing follows.
+    /// The text since the last tool result: the final message, if nothing follows.
     since_tool: String,
-    /// What of it has not been told as text.
+    /// The part of it not reported as text yet.
     piece: String,
     told_of_auth: bool,
 }
@@ -181,7 +181,7 @@ struct ErrorNote<'a> {
 #[serde(default)]
 struct Stats {
     total_tokens: Count,
-    /// Everything read, from the cache or not.
+    /// All input, cached or not.
     input_tokens: Count,
     output_tokens: Count,
     cached: Count,
@@ -238,7 +238,7 @@ impl Decoder for GeminiDecoder {
         } else if line.starts_with("Attempt ") && line.contains(" failed") {
             self.retry(&line, events);
         }
-        // Nothing but the frames of an exception's stack is indented, and they say nothing.
+        // Only stack frames of an exception are indented, and they are useless.
         if !line.starts_with(' ') {
             self.ending.stderr(&line);
         }
@@ -259,7 +259,7 @@ impl Decoder for GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    /// Tells the pieces that came since the last event as one text.
+    /// Reports the pieces since the last event as one text.
     fn tell_piece(&mut self, events: &mut Vec<AgentEvent>) {
         if !self.piece.is_empty() {
             events.push(AgentEvent::Text { text: std::mem::take(&mut self.piece) });
@@ -296,7 +296,7 @@ impl GeminiDecoder {
 }
 
 impl Stats {
-    /// The model's thoughts are counted in the total alone.
+    /// The model's thoughts are included only in the total.
     fn parts(&self) -> Usage {
         let written = self.total_tokens.0.saturating_sub(self.input_tokens.0);
         Usage {
@@ -308,7 +308,7 @@ impl Stats {
     }
 }
 
-/// What Node.js says of a server that is not reached, or not any more: `terminated` is a stream that was cut.
+/// Node.js's messages for an unreachable or lost server: `terminated` is a truncated stream.
 const NETWORK: [&str; 7] = [
     "fetch failed",
     "econnrefused",
@@ -319,7 +319,7 @@ const NETWORK: [&str; 7] = [
     "error: terminated",
 ];
 
-/// Returns what kind of failure a message means: the CLI's prose, or the provider's JSON inside it.
+/// Classifies a failure by its message: the CLI's prose, or the provider's JSON inside it.
 fn kind_of(message: &str) -> ErrorKind {
     let told: [(&[&str], ErrorKind); 6] = [
         (&["api key not valid", "api_key_invalid", "unauthenticated"], ErrorKind::Auth),

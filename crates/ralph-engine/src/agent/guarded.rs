@@ -1,7 +1,7 @@
-//! What an agent keeps in its own directories, and no run may change for longer than it lasts.
+//! The parts of an agent's own directories that must not change beyond a run.
 //!
-//! All of it counts but what is known to be data: whatever else is there (settings, plugins, skills, hooks, servers,
-//! programs) may run later as the person. Changes that a CLI is known to make by itself are reverted without a report.
+//! Everything is guarded except known data: anything else there (settings, plugins, skills, hooks, servers, programs)
+//! may later run as the person. Changes that a CLI is known to make by itself are reverted without a report.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 
 use super::names;
 
-/// A file or directory of settings.
+/// A guarded file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
     pub(crate) path: Utf8PathBuf,
-    /// Whether it is a directory, with all that is in it.
+    /// Whether it is a directory with everything in it.
     pub(crate) below: bool,
-    /// What counts in a JSON file that the agent also keeps other things in; empty where all of it counts. A key may
-    /// have several parts, and `*` stands for every key at its place.
+    /// The guarded keys of a JSON file that also contains other data; empty if all of it is guarded. A key may have
+    /// several parts, and `*` matches every key at its position.
     pub(crate) keys: Vec<String>,
-    /// Paths in the directory that are data: sessions, history, logs, the login. They are not compared.
+    /// Data in the directory: sessions, history, logs, the login. Not compared.
     #[serde(default)]
     pub(crate) data: Vec<String>,
     /// Paths in the directory that the agent's program writes by itself.
@@ -32,19 +32,20 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Names a directory, in which everything counts but `data`. Patterns are paths in it, in which `*` stands for anything within a part.
+    /// Guards everything in a directory except `data`. Patterns are relative paths, in which `*` matches anything
+    /// within a component.
     pub(super) fn directory(path: Utf8PathBuf, data: &[&str], quiet: &[&str]) -> Guarded {
         let (data, quiet) = (names(data), names(quiet));
         Guarded { path, below: true, keys: Vec::new(), data, quiet, quiet_tables: Vec::new() }
     }
 
-    /// Names tables of TOML files in the directory that the agent's program writes by itself.
+    /// Sets the tables of TOML files in the directory that the agent's program writes by itself.
     pub(super) fn with_quiet_tables(mut self, tables: &[&str]) -> Guarded {
         self.quiet_tables = names(tables);
         self
     }
 
-    /// Names parts of a JSON file.
+    /// Guards keys of a JSON file.
     pub(super) fn keys(path: Utf8PathBuf, keys: &[&str]) -> Guarded {
         let (keys, data, quiet) = (names(keys), Vec::new(), Vec::new());
         Guarded { path, below: false, keys, data, quiet, quiet_tables: Vec::new() }
@@ -68,7 +69,8 @@ impl Guarded {
         rest(before).is_some_and(|before| Some(before) == rest(now))
     }
 
-    /// Returns the file as it is, with what counts in it as it was; `None` if all of it counts or it is no JSON object.
+    /// Returns the current file with its guarded keys reverted; `None` if all of it is guarded or it is not a JSON
+    /// object.
     pub(crate) fn merged(&self, before: &[u8], now: &[u8]) -> Option<Vec<u8>> {
         if self.keys.is_empty() {
             return None;
@@ -87,7 +89,7 @@ impl Guarded {
     }
 }
 
-/// Whether a path is the one that a pattern means, or below it. `*` stands for anything within a part.
+/// Whether a path matches a pattern or is below a match. `*` matches anything within a component.
 pub(crate) fn covers(pattern: &str, path: &Path) -> bool {
     let mut parts = path.components();
     pattern.split('/').all(|pattern| {
@@ -96,7 +98,7 @@ pub(crate) fn covers(pattern: &str, path: &Path) -> bool {
     })
 }
 
-/// Whether a name is one that a pattern means, in which `*` stands for any bytes.
+/// Whether a name matches a pattern, in which `*` matches any bytes.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, rest) => rest.is_none(),

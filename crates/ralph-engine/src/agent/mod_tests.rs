@@ -4,11 +4,11 @@ struct Case {
     agent: &'static str,
     /// The arguments for a new session.
     new: &'static [&'static str],
-    /// The arguments when everything is asked for.
+    /// The arguments with all options requested.
     full: &'static [&'static str],
     /// The variables that an isolated state sets.
     isolated: &'static [(&'static str, &'static str)],
-    /// The state with nothing but a home directory, and with every variable set.
+    /// The state paths with only a home directory, and with every variable set.
     state: &'static [&'static str],
     named_state: &'static [&'static str],
 }
@@ -156,7 +156,7 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// A request for a new session with nothing asked for.
+/// A request for a new session without any options.
 fn plain() -> AgentRequest<'static> {
     AgentRequest {
         model: None,

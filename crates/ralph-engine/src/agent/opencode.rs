@@ -1,8 +1,7 @@
 //! The `OpenCode` CLI: `opencode run --format json`.
 //!
-//! It has neither a first nor a last event, tells of a tool call only when it has ended, and counts step by step. While
-//! it waits for a provider that asked it to, for hours if need be, it is silent but in its own log, which it is made to
-//! print on stderr for that.
+//! It has neither a first nor a last event, reports a tool call only when it has ended, and counts per step. While it
+//! waits for a provider, possibly for hours, it only writes to its own log, which Ralph makes it print on stderr.
 
 use camino::Utf8PathBuf;
 use jiff::fmt::rfc2822;
@@ -21,7 +20,7 @@ use super::{
     directory_in, in_home, names, reset,
 };
 
-/// What is data and what it writes by itself in each of [`DIRECTORIES`].
+/// The data and the self-written files in each of [`DIRECTORIES`].
 const KEPT: [(&[&str], &[&str]); 4] = [
     (
         &[],
@@ -55,7 +54,7 @@ const KEPT: [(&[&str], &[&str]); 4] = [
     ),
 ];
 
-/// The variables that hold the keys of each provider.
+/// The variables with the keys of each provider.
 const PROVIDER_KEYS: [(&str, &[&str]); 9] = [
     ("anthropic", &["ANTHROPIC_API_KEY"]),
     ("openai", &["OPENAI_API_KEY"]),
@@ -70,7 +69,7 @@ const PROVIDER_KEYS: [(&str, &[&str]); 9] = [
 
 pub(super) struct OpenCode;
 
-/// The directories it keeps its state in: the variable, where it is in the home directory, and in an isolated state.
+/// Its state directories: the variable, the path in the home directory, and the path in an isolated state.
 const DIRECTORIES: [(&str, &str, &str); 4] = [
     ("XDG_CONFIG_HOME", ".config", "config"),
     ("XDG_DATA_HOME", ".local/share", "data"),
@@ -121,7 +120,7 @@ impl Adapter for OpenCode {
             for (variable, _, name) in DIRECTORIES {
                 invocation.set(variable, state.join(name).as_str());
             }
-            // Whatever the person's environment names here would be read besides.
+            // Directories named in the person's environment would be read in addition.
             invocation.set("OPENCODE_CONFIG_DIR", state.join("config/opencode").as_str());
         }
         invocation
@@ -151,7 +150,7 @@ impl Adapter for OpenCode {
     fn variables(&self, model: Option<&str>, _: &[String], _: EnvLookup<'_>) -> Vec<String> {
         let provider = model.and_then(|model| Some(model.split_once('/')?.0));
         let known = PROVIDER_KEYS.iter().find(|(name, _)| Some(*name) == provider);
-        // Which provider its own configuration names is not known here.
+        // The provider in its own configuration is not known here.
         let keys =
             PROVIDER_KEYS.iter().filter(|(name, _)| known.is_none_or(|(known, _)| known == name));
         let keys = keys.flat_map(|(_, keys)| names(keys));
@@ -173,9 +172,9 @@ struct OpenCodeDecoder {
     context: DecodeContext,
     ending: Ending,
     session: String,
-    /// A request failed, and nothing came from the model since.
+    /// A request failed, and the model has not responded since.
     retrying: bool,
-    /// What was said since the step began.
+    /// The text since the step began.
     step_text: String,
     usage: Usage,
     cost: f64,
@@ -188,7 +187,7 @@ struct Line<'a> {
     kind: Str<'a>,
     #[serde(borrow, rename = "sessionID")]
     session: Str<'a>,
-    /// Milliseconds of the epoch.
+    /// Milliseconds since the epoch.
     timestamp: Count,
     #[serde(borrow)]
     part: Option<Part<'a>>,
@@ -339,7 +338,7 @@ fn tool_use(part: Part<'_>, events: &mut Vec<AgentEvent>) {
 }
 
 impl OpenCodeDecoder {
-    /// Reads a line of its log. A request that failed will be repeated; if not, an error follows on stdout.
+    /// Parses a line of its log. A failed request will be retried; if not, an error follows on stdout.
     fn log_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         // Requests that generate the session's title are not reported.
         if !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
@@ -400,7 +399,7 @@ impl OpenCodeDecoder {
     }
 }
 
-/// Reads a `Retry-After` header: seconds or a date.
+/// Parses a `Retry-After` header: seconds or a date.
 fn retry_time(value: &str, now: Timestamp) -> Option<Timestamp> {
     match value.trim().parse() {
         Ok(seconds) => now.checked_add(SignedDuration::from_secs(seconds)).ok(),
@@ -420,7 +419,7 @@ impl ErrorNote<'_> {
             "MessageAbortedError" => ErrorKind::Interrupted,
             "ContextOverflowError" => ErrorKind::Context,
             _ if mentions(&data.message, &too_long) => ErrorKind::Context,
-            // Without a status there was no answer.
+            // Without a status there was no response.
             "APIError" if data.status_code.0 == 0 => ErrorKind::Network,
             _ => kind_of_status(data.status_code.0).unwrap_or(ErrorKind::Other),
         }

@@ -113,7 +113,7 @@ fn the_log_tells_of_requests_that_are_repeated_until_a_step_begins() {
     assert_eq!(events, expected);
 }
 
-/// B12.4: each step tells what it cost itself, and the last may be the cheapest.
+/// B12.4: each step reports its own cost, and the last may be the cheapest.
 #[test]
 fn b12_4_what_the_steps_cost_adds_up() {
     let now = "2026-11-15T18:30:00Z".parse().unwrap();

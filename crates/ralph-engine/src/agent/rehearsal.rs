@@ -1,6 +1,6 @@
-//! The agent that Ralph plays itself, by a script: for demonstrations, for trying a set-up, and for tests.
+//! The built-in scripted agent: for demonstrations, for trying a setup, and for tests.
 //!
-//! Its stdout is the events' own wire form, one a line; what is not an event is skipped.
+//! Its stdout is the wire form of events, one per line; other lines are skipped.
 
 use camino::Utf8PathBuf;
 use ralph_model::event::AgentEvent;
@@ -49,7 +49,7 @@ impl Adapter for Rehearsal {
         Box::new(RehearsalDecoder)
     }
 
-    /// Where it counts how often a script was played.
+    /// The directory in which it counts how often a script was played.
     fn state_paths(&self, env: EnvLookup<'_>) -> Vec<Utf8PathBuf> {
         state_dir(env).into_iter().collect()
     }

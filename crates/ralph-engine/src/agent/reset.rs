@@ -1,7 +1,7 @@
-//! When a usage limit ends: read from the prose and the error bodies that agents print.
+//! Parses the end of a usage limit from prose and error bodies of agents.
 //!
-//! Everything here is pure; the moment and the zone come in with the [`DecodeContext`]. A text that tells no time that
-//! can be understood yields none, and then the harness chooses how long to wait.
+//! Everything here is pure; the current time and zone come from the [`DecodeContext`]. If a text contains no parsable
+//! time, the harness chooses how long to wait.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use ralph_model::run::UsageLimit;
 
 use super::DecodeContext;
 
-/// Returns the usage limit that `text`, the end of a run's output, tells of.
+/// Returns the usage limit reported in `text`, the end of a run's output.
 ///
-/// To be asked only of a run that did not complete: an agent may well write about limits in its work.
+/// Use only for a run that did not complete: an agent may well write about limits in its work.
 pub(super) fn limit_in_text(text: &str, context: &DecodeContext) -> Option<UsageLimit> {
     let limit = usage_limit_in_text(text, &context.limit_patterns, context.now)?;
     Some(UsageLimit { resets_at: limit.resets_at.or_else(|| in_prose(text, context)) })
 }
 
-/// Returns the time at which `text` says that a limit ends, from JSON keys or from prose.
+/// Returns the end of a limit according to `text`, from JSON keys or from prose.
 pub(super) fn reset_time(text: &str, context: &DecodeContext) -> Option<Timestamp> {
     reset_in_json(text, context.now).or_else(|| in_prose(text, context))
 }
@@ -40,13 +40,13 @@ fn in_prose(text: &str, context: &DecodeContext) -> Option<Timestamp> {
     None
 }
 
-/// Returns what follows the first occurrence of an ASCII phrase, whatever its case.
+/// Returns the text after the first occurrence of an ASCII phrase, ignoring case.
 fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let at = text.to_ascii_lowercase().find(phrase)?;
     Some(&text[at + phrase.len()..])
 }
 
-/// Reads `7:32 PM`, `7pm (UTC)`, `Nov 18th, 2026 6:58 PM` or `Nov 18, 7pm`.
+/// Parses `7:32 PM`, `7pm (UTC)`, `Nov 18th, 2026 6:58 PM` or `Nov 18, 7pm`.
 fn time_of(text: &str, context: &DecodeContext) -> Option<Timestamp> {
     let mut words = text
         .split([' ', ',', '\n'])
@@ -98,7 +98,7 @@ fn month_of(word: &str) -> Option<i8> {
     (1..).zip(MONTHS).find_map(|(number, month)| (month == start).then_some(number))
 }
 
-/// Reads `7:32` or `7` with the half of the day it is in, or `19:32` without one.
+/// Parses `7:32` or `7` with am or pm, or `19:32` without.
 fn clock_time(clock: &str, afternoon: Option<bool>) -> Option<Time> {
     let (hour, minute) = match clock.split_once(':') {
         Some((hour, minute)) => (hour, minute.parse().ok()?),
@@ -113,9 +113,9 @@ fn clock_time(clock: &str, afternoon: Option<bool>) -> Option<Time> {
     Time::new(hour, minute, 0, 0).ok()
 }
 
-/// Returns the moment meant by a time and perhaps a date, which is the next such moment where the date is not told.
+/// Returns the moment of a time with an optional date; without a date, the next such moment.
 ///
-/// The times are cut to the minute, so one within the last minute is still to come.
+/// The times are truncated to the minute, so one within the last minute still counts as ahead.
 fn next_moment(
     day: Option<(Option<i16>, i8, i8)>,
     time: Time,
@@ -140,7 +140,7 @@ fn next_moment(
     }
 }
 
-/// Reads `3.5s`, `90 seconds`, `3 days 4 hours 12 minutes` at the beginning of `text`.
+/// Parses `3.5s`, `90 seconds`, `3 days 4 hours 12 minutes` at the beginning of `text`.
 fn duration_of(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut seconds = None;

@@ -1,6 +1,6 @@
-//! The session files of the Codex CLI, as far as they tell when a usage limit ends.
+//! Reads the end of a usage limit from the session files of the Codex CLI.
 //!
-//! Only the end of a file is read: a session may have grown to hundreds of megabytes, and the last turn stands last.
+//! Only the end of a file is read: a session may have hundreds of megabytes, and the last turn is at the end.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::wire::{Count, Money, Str, read};
 
-/// How much of a session file is read, from its end.
+/// How many bytes at the end of a session file are read.
 const TAIL_BYTES: u64 = 1024 * 1024;
 
 #[derive(Default, Deserialize)]
@@ -56,13 +56,13 @@ struct TaskError<'a> {
     codex_error_info: Str<'a>,
 }
 
-/// Returns the limit that the session's last turn ran into, if its file tells of one.
+/// Returns the limit that the session's last turn hit, if its file records one.
 pub(super) fn recorded_limit(codex_home: &Utf8Path, session: &str) -> Option<UsageLimit> {
     let path = session_file(&codex_home.join("sessions"), &format!("-{session}.jsonl"), 3)?;
     limit_in(&tail(&path)?)
 }
 
-/// Finds the newest file with such an ending under the year, month and day directories.
+/// Finds the newest file with such a suffix under the year, month and day directories.
 fn session_file(directory: &Utf8Path, ending: &str, depth: u8) -> Option<Utf8PathBuf> {
     let mut names: Vec<String> = directory
         .read_dir_utf8()
@@ -79,7 +79,7 @@ fn session_file(directory: &Utf8Path, ending: &str, depth: u8) -> Option<Utf8Pat
     })
 }
 
-/// Reads the end of a file, from the first line that is whole.
+/// Reads the end of a file, from the first complete line.
 fn tail(path: &Utf8Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);
@@ -96,7 +96,7 @@ fn tail(path: &Utf8Path) -> Option<String> {
 fn limit_in(tail: &str) -> Option<UsageLimit> {
     let mut is_limited = false;
     for text in tail.lines().rev() {
-        // The lines of the conversation are long and of no interest.
+        // Lines of the conversation are long and irrelevant.
         if !text.contains("\"token_count\"") && !text.contains("\"task_complete\"") {
             continue;
         }
@@ -117,8 +117,8 @@ fn limit_in(tail: &str) -> Option<UsageLimit> {
     is_limited.then_some(UsageLimit { resets_at: None })
 }
 
-/// Returns the window to wait for: of those used up the one that lasts longest, else, where the turn failed by a limit,
-/// the fullest.
+/// Returns the window to wait for: the longest of the exhausted ones, otherwise, if the turn failed by a limit, the
+/// fullest.
 fn exhausted(limits: &RateLimits, is_limited: bool) -> Option<Window> {
     let windows = || [limits.primary, limits.secondary].into_iter().flatten();
     let used = |window: &Window| window.used_percent.0.unwrap_or(0.0);

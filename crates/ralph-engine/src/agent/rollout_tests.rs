@@ -4,7 +4,7 @@ use super::*;
 
 const SESSION: &str = "01a1e0ed-a49c-79d3-bba4-cae163f286f2";
 
-/// The end of a session file of Codex 0.166, whose last turn ran into the limit.
+/// The end of a session file of Codex 0.166 whose last turn hit the limit.
 const EXHAUSTED: &str = r#"{"timestamp":"2026-11-15T20:37:13.755Z","ordinal":34,"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":400}},"rate_limits":{"limit_id":"codex","limit_name":null,"primary":null,"secondary":null,"credits":null}}}
 {"timestamp":"2026-11-15T20:37:13.759Z","ordinal":35,"type":"event_msg","payload":{"type":"task_complete","turn_id":"01a1e0ed-a6f5-76d3-95e3-ffcfe174f4ea","last_agent_message":"Again.","duration_ms":155}}
 {"timestamp":"2026-11-15T20:37:14.087Z","ordinal":42,"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":400}},"rate_limits":{"limit_id":"codex","limit_name":null,"primary":{"used_percent":100.0,"window_minutes":300,"resets_at":1794900000},"secondary":{"used_percent":40.0,"window_minutes":10080,"resets_at":1795200000},"credits":null}}}

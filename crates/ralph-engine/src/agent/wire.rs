@@ -1,8 +1,8 @@
-//! What the decoders share: forgiving JSON scalars, one-line summaries, and how the end of a stream is reported.
+//! Shared by the decoders: lenient JSON scalars, one-line summaries, and reporting the end of a stream.
 //!
-//! A CLI may change the type of a field at any release. The types here read whatever stands there and fall back to an
-//! empty value, so that one odd field does not cost the line it stands in. Strings are borrowed from the line where it
-//! holds no escapes; nothing here builds a tree of JSON values.
+//! A CLI may change the type of a field in any release. The types here accept any value and fall back to an empty one,
+//! so that one unexpected field does not lose its line. Strings are borrowed from the line if it has no escapes;
+//! nothing here builds a tree of JSON values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +18,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 /// How many characters of a command or a tool's output are kept.
 const SUMMARY_CHARS: usize = 200;
 
-/// The part of a line that says what it is. The other fields are read once that is known.
+/// The type of a line. The other fields are parsed once it is known.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LineHead<'a> {
@@ -28,17 +28,17 @@ pub(super) struct LineHead<'a> {
     pub(super) subtype: Str<'a>,
 }
 
-/// Returns a line as text; bytes that are none are replaced. Checking first is several times faster than replacing.
+/// Returns a line as text, with invalid UTF-8 replaced. Validating first is several times faster than replacing.
 pub(super) fn text_of(line: &[u8]) -> Cow<'_, str> {
     str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
 }
 
-/// Reads a JSON object, or nothing if it is none or has another shape.
+/// Parses a JSON object; `None` if it is not one or has another shape.
 pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     serde_json::from_str(text).ok()
 }
 
-/// Makes the methods of a visitor that yield `$empty` for every kind of value they are not there for.
+/// Defines visitor methods that return `$empty` for every other kind of value.
 macro_rules! ignore_others {
     ($($method:ident($($argument:ty)?) => $empty:expr),* $(,)?) => {
         $(fn $method<E: Error>(self $(, _: $argument)?) -> Result<Self::Value, E> {
@@ -61,7 +61,7 @@ macro_rules! ignore_containers {
     };
 }
 
-/// A string; empty where there is none or something else.
+/// A string; empty if missing or of another type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Str<'a>(Cow<'a, str>);
 
@@ -108,7 +108,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     }
 }
 
-/// A count; 0 where there is none or something else.
+/// A count; 0 if missing or of another type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count(pub(super) u64);
 
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// A number that may have a fraction; `None` where there is none or something else.
+/// A number; `None` if missing or of another type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Money(pub(super) Option<f64>);
 
@@ -166,11 +166,12 @@ impl<'de> Deserialize<'de> for Money {
     }
 }
 
-/// A line's worth of any JSON value: of a string its beginning, of a tool's arguments the telling one, of a list all.
+/// A one-line summary of any JSON value: the beginning of a string, the most informative argument of a tool call, all
+/// elements of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary(pub(super) String);
 
-/// The argument that tells most about a tool call, best first.
+/// The most informative arguments of tool calls, best first.
 const TELLING_KEYS: [&str; 11] = [
     "command",
     "cmd",
@@ -232,7 +233,7 @@ impl<'de> Deserialize<'de> for Summary {
     }
 }
 
-/// Returns the beginning of `text` as one line: blanks and control characters collapse into single spaces.
+/// Returns the beginning of `text` as one line: white space and control characters collapse into single spaces.
 pub(super) fn summary(text: &str) -> String {
     let mut line = String::new();
     let mut chars = 0;
@@ -258,7 +259,7 @@ pub(super) fn summary(text: &str) -> String {
     line
 }
 
-/// Replaces the last of too many characters by the sign that there were more.
+/// Truncates a line that is too long, with an ellipsis.
 fn cut(mut line: String) -> String {
     line.pop();
     line.push('…');
@@ -267,7 +268,7 @@ fn cut(mut line: String) -> String {
 
 /// Removes terminal escape sequences and control characters other than tabs.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
-    // All control characters but the second block, which begins with this byte, are single bytes.
+    // All control characters except the C1 block, which begins with this byte, are single bytes.
     let is_plain = |byte: u8| byte >= b' ' && byte != 0x7f && byte != 0xc2 || byte == b'\t';
     if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
@@ -276,7 +277,7 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean.chars().filter(|c| !c.is_control() || *c == '\t').collect())
 }
 
-/// Returns the kind of error an HTTP status stands for, if it is one whatever the message says.
+/// Returns the kind of error for an HTTP status that is unambiguous regardless of the message.
 pub(super) fn kind_of_status(status: u64) -> Option<ErrorKind> {
     match status {
         401 | 403 => Some(ErrorKind::Auth),
@@ -289,7 +290,7 @@ pub(super) fn kind_of_status(status: u64) -> Option<ErrorKind> {
     }
 }
 
-/// Returns the status that follows the word `status` in a message.
+/// Returns the status after the word `status` in a message.
 pub(super) fn status_in(message: &str) -> Option<u16> {
     let (_, rest) = message.split_once("status")?;
     let digits = rest.trim_start_matches([':', ' ']);
@@ -297,25 +298,25 @@ pub(super) fn status_in(message: &str) -> Option<u16> {
     digits.parse().ok().filter(|status| (100..600).contains(status))
 }
 
-/// Whether `text` has one of `phrases`, which are given in lower case.
+/// Whether `text` contains one of the lower-case `phrases`.
 pub(super) fn mentions(text: &str, phrases: &[&str]) -> bool {
     let text = text.to_lowercase();
     phrases.iter().any(|phrase| text.contains(phrase))
 }
 
-/// What went wrong in the end.
+/// The final error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) kind: ErrorKind,
     pub(super) message: String,
-    /// When a usage limit ends, if the failure is one and says so.
+    /// The end of a usage limit, if the failure is one and reports it.
     pub(super) resets_at: Option<Timestamp>,
 }
 
-/// How a turn ended, as far as the stream says.
+/// The end of a turn, as far as the stream reports it.
 ///
-/// Agents recover from errors and go on after what looked like an end, so the ending is reported once, when the stream is
-/// over: either a last word or an error, never both.
+/// Agents recover from errors and continue after an apparent end, so the ending is reported once, when the stream has
+/// ended: either a final message or an error, never both.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     last_word: Option<String>,
@@ -324,7 +325,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Takes note that the turn is complete, with `text` as the agent's last word.
+    /// Records that the turn is complete, with `text` as the final message.
     pub(super) fn completed(&mut self, text: String) {
         self.failure = None;
         self.last_word = Some(text);
@@ -335,7 +336,7 @@ impl Ending {
         self.failure = Some(failure);
     }
 
-    /// Keeps the last line of stderr: it is all there is to say of an agent that did not even start.
+    /// Keeps the last line of stderr: the only information on an agent that did not even start.
     pub(super) fn stderr(&mut self, line: &str) {
         let line = summary(&without_escapes(line));
         if !line.is_empty() {
@@ -343,7 +344,7 @@ impl Ending {
         }
     }
 
-    /// Tells the ending.
+    /// Reports the ending.
     pub(super) fn tell(&mut self, exit: Option<ProcessExit>, events: &mut Vec<AgentEvent>) {
         let failure = match (self.failure.take(), self.last_word.take(), exit) {
             (Some(failure), ..) => failure,

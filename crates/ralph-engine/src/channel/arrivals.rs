@@ -1,4 +1,4 @@
-//! Waiting until something arrives in a directory: notified by the kernel where possible, else by polling.
+//! Waits for files to arrive in a directory: notified by the kernel if possible, otherwise by polling.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::files::notifier::{Interest, News, Notifier};
 
-/// How long nothing is looked at where the kernel does not tell.
+/// The polling interval without kernel notifications.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Watches one directory.
@@ -23,8 +23,8 @@ impl Arrivals {
         Arrivals { notifier: Notifier::of(directory, Interest::Arrivals) }
     }
 
-    /// Waits until something may have arrived, `stop` is closed or written to, or `patience` is over.
-    /// Tells whether it was `stop`.
+    /// Waits until something may have arrived, `stop` is closed or written to, or `patience` has elapsed. Returns
+    /// whether it was `stop`.
     pub(super) fn wait(
         &self,
         stop: Option<BorrowedFd<'_>>,
@@ -51,12 +51,13 @@ impl Arrivals {
         }
     }
 
-    /// What to poll for news; `None` where the kernel does not tell, and one must look every [`LOOK_EVERY`].
+    /// The descriptor to poll for notifications; `None` without kernel support, where the caller must poll every
+    /// [`LOOK_EVERY`].
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.notifier.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns what arrived, without waiting.
+    /// Returns arrivals without waiting.
     pub(super) fn news(&self) -> News {
         match &self.notifier {
             Some(notifier) => notifier.news(),
@@ -67,7 +68,7 @@ impl Arrivals {
 
 #[cfg(test)]
 impl Arrivals {
-    /// One that looks again and again, as where the kernel does not tell.
+    /// Creates one that polls, as without kernel support.
     pub(super) const fn that_looks() -> Arrivals {
         Arrivals { notifier: None }
     }

@@ -19,16 +19,16 @@ use crate::files::plain::{NotPlain, open_directory, read_plain};
 /// How long an agent waits for a reply.
 pub const CHANNEL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Replies are made by the harness; whatever they hold, they are not endless.
+/// Replies come from the harness; this only bounds their size.
 const LARGEST_REPLY: usize = 4 << 20;
 
-/// The plan as the run has changed it, beside the replies.
+/// The plan including the run's changes, in the directory of the replies.
 pub(super) const PLAN_VIEW: &str = "plan.reply";
 
-/// A plan of any size that a person would keep.
+/// Larger than any realistic plan.
 const LARGEST_PLAN: usize = 256 << 20;
 
-/// The harness could not be asked, or did not answer.
+/// The harness could not be reached, or did not reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     #[error(
@@ -45,7 +45,7 @@ pub enum ChannelError {
     ReplyFile(#[source] NotPlain),
 }
 
-/// Asks the harness of the run whose channel is `directory`.
+/// Sends a request to the harness of the run whose channel is `directory`.
 pub fn ask(
     directory: &Utf8Path,
     request: MutationRequest,
@@ -59,7 +59,7 @@ pub fn ask(
     }
     let error = |source: io::Error| PathError::new("use the channel", directory, source);
     let opened = open_directory(directory).map_err(error)?;
-    // Watched before the request is there, so that no reply comes unseen.
+    // Watch before the request is written, so that no reply is missed.
     let arrivals = Arrivals::of(directory);
     leave(directory, name, &bytes).map_err(error)?;
     let deadline = clock.monotonic() + patience;
@@ -74,7 +74,7 @@ pub fn ask(
         }
         let left = deadline.saturating_sub(clock.monotonic());
         if left.is_zero() {
-            // Withdrawn, so that what is said to have failed does not come true later.
+            // Withdrawn, so that a request reported as failed does not take effect later.
             let _ = fs::remove_file(directory.join(name.request_file()));
             return Err(ChannelError::NoAnswer(patience));
         }
@@ -83,7 +83,7 @@ pub fn ask(
     }
 }
 
-/// Returns the plan as the run has changed it whose channel is `directory`; `None` if it has not.
+/// Returns the plan including the changes of the run whose channel is `directory`; `None` if it has none.
 pub fn changed_plan(directory: &Utf8Path) -> Result<Option<Vec<u8>>, ChannelError> {
     let error = |source: io::Error| PathError::new("use the channel", directory, source);
     let opened = open_directory(directory).map_err(error)?;
@@ -102,13 +102,13 @@ fn new_name(clock: &dyn Clock) -> RequestName {
     }
 }
 
-/// The seed of a hasher is random, which is all that is wanted here.
+/// A hasher's seed is random, which suffices here.
 fn random() -> u32 {
     let [a, b, c, d, ..] = RandomState::new().hash_one(()).to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// Puts the request there whole.
+/// Writes the request atomically.
 fn leave(directory: &Utf8Path, name: RequestName, bytes: &[u8]) -> io::Result<()> {
     let unfinished = directory.join(name.unfinished_file(UnfinishedFile::Request));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;

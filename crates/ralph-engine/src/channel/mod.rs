@@ -1,9 +1,9 @@
 //! The channel of a run: an agent's `ralph task …` reaches the harness through a directory of requests and replies.
 //!
-//! A directory works inside any sandbox, and it is the agent's own: it may hold anything. So requests are opened as
-//! strangers' files are, only so many of them are looked at, replies are never read back, and what was asked, by which
-//! role, is decided and journalled here and nowhere else. A request that was not answered when Ralph died is lost with
-//! its run.
+//! A directory works inside any sandbox, and it is writable by the agent, so it may contain anything. Requests are
+//! therefore opened as untrusted files, their number is bounded, replies are never read back, and the decision on each
+//! request, with its role, is made and journalled only here. A request that was not answered when Ralph died is lost
+//! with its run.
 
 mod arrivals;
 mod client;

@@ -1,7 +1,7 @@
 //! The harness's end of the channel: takes requests in order while the agent runs, and once more when it has ended.
 //!
-//! Invariant: nothing is followed, waited for or read beyond its cap, whatever an agent places in its channel; each
-//! request is read once; a change is in the journal before the agent gets its reply.
+//! Invariant: whatever an agent places in its channel, no link is followed, nothing blocks, and nothing is read beyond
+//! its cap; each request is read once; a change is in the journal before the agent gets its reply.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -30,35 +30,35 @@ use crate::files::PathError;
 use crate::files::plain::{NotPlain, open_directory, read_plain};
 use crate::journal::Journal;
 
-/// How many names of a crowded channel are looked at in one go.
+/// How many names of a crowded channel are read at once.
 const MOST_NAMES: usize = 20_000;
 
-/// What the requests of a run change.
+/// The target of a run's requests.
 pub(crate) trait MutationStore: Send {
     /// Applies a request that `asker`'s role permits.
     ///
-    /// A request that names no task is about one that only the store can find: for that one it asks
+    /// If a request names no task, only the store can determine it: then the store calls
     /// [`ralph_model::permission::check`] itself.
     fn apply(&mut self, request: &MutationRequest, asker: Asker<'_>) -> Result<Applied, Declined>;
 }
 
-/// A request that was applied.
+/// An applied request.
 #[derive(Debug)]
 pub(crate) struct Applied {
-    /// What to tell the agent.
+    /// The reply to the agent.
     pub(crate) text: String,
-    /// What changed in the plan, if anything did.
+    /// The change to the plan, if any.
     pub(crate) change: Option<PlanChange>,
 }
 
-/// A change of the plan, and the plan with it.
+/// A change of the plan, and the resulting plan.
 #[derive(Debug)]
 pub(crate) struct PlanChange {
     pub(crate) change: Change,
     pub(crate) plan: Vec<u8>,
 }
 
-/// A request that is not applied, in one sentence that the agent can act on.
+/// A refused request, with one sentence that the agent can act on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Declined {
     #[error(transparent)]
@@ -67,7 +67,7 @@ pub enum Declined {
     Plan(String),
 }
 
-/// Where no plan is being worked on.
+/// The store if there is no plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NoStore;
 
@@ -80,14 +80,14 @@ impl MutationStore for NoStore {
     }
 }
 
-/// What came through the channel of a run.
+/// A summary of a run's requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     pub accepted: usize,
     /// The changes that were made, in order.
     pub(crate) mutations: Vec<Mutation>,
     pub refused: usize,
-    /// What was no request, or one too many.
+    /// Files that were not requests, or exceeded the limit.
     pub ignored: usize,
 }
 
@@ -103,7 +103,7 @@ impl Door {
     }
 }
 
-/// Attends to the requests of one run.
+/// Serves the requests of one run.
 pub(crate) struct Attendant<'a> {
     pub(crate) door: Door,
     pub(crate) store: &'a mut dyn MutationStore,
@@ -119,16 +119,16 @@ enum Agent {
     Ended,
 }
 
-/// A run's requests, looked at from time to time by the thread that supervises it.
+/// A run's requests, polled by the thread that supervises it.
 pub(crate) struct Serving<'a> {
     door: Door,
     clerk: Clerk<'a>,
     seen: HashSet<RequestName>,
-    /// Of all requests that were read.
+    /// The total size of all requests read.
     bytes: usize,
-    /// Reasons that the journal knows already.
+    /// Reasons already recorded in the journal.
     told: HashSet<&'static str>,
-    /// Why nothing is taken any more.
+    /// Why no more requests are taken.
     failed: Option<PathError>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Serving<'a> {
         Serving { door, clerk, seen, bytes: 0, told, failed: None }
     }
 
-    /// When to look: whenever there is something to read, or every so often where the kernel does not tell.
+    /// When to poll: whenever the descriptor is readable, or periodically without kernel notifications.
     pub(crate) fn knocks(&self) -> io::Result<(Option<OwnedFd>, Option<Duration>)> {
         let fd = self.door.arrivals.fd();
         let fd = fd.map(|fd| fd.try_clone_to_owned()).transpose()?;
@@ -148,14 +148,14 @@ impl<'a> Serving<'a> {
         Ok((fd, every))
     }
 
-    /// Takes what has arrived while the agent runs.
+    /// Takes requests that arrived while the agent runs.
     pub(crate) fn look(&mut self) {
         if self.failed.is_none() {
             self.failed = self.take(Agent::Runs).err();
         }
     }
 
-    /// Takes what is still there when the agent has ended, and sums up.
+    /// Takes the remaining requests after the agent has ended, and returns the summary.
     pub(crate) fn finish(mut self) -> Result<Served, PathError> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -191,7 +191,7 @@ impl<'a> Serving<'a> {
     fn arrived(&mut self, file: &str, agent: Agent) -> Result<(), PathError> {
         let Some(name) = RequestName::of_file(file) else {
             let end = Utf8Path::new(file).extension();
-            // Where the kernel does not tell what is new, such a file is met again and again.
+            // Without kernel notifications such a file is seen repeatedly.
             return if matches!(end, Some("reply" | "tmp")) || self.told.contains("name") {
                 Ok(())
             } else {
@@ -250,12 +250,12 @@ impl<'a> Serving<'a> {
         self.clerk.record(RequestIgnored { name, reason })
     }
 
-    /// Shows the agent the plan as it has changed it, for private state is not its to see. Nothing reads it back.
+    /// Shows the agent the plan including its changes, because it cannot read private state. Nothing reads it back.
     fn show(&self, plan: &[u8]) {
         let _ = put(&self.door.directory, "plan.tmp", PLAN_VIEW, plan);
     }
 
-    /// Takes the request away and leaves the reply. An agent that makes this fail gets no reply.
+    /// Removes the request and writes the reply. An agent that makes this fail gets no reply.
     fn answer(&self, name: RequestName, reply: &Reply, agent: Agent) {
         if agent == Agent::Ended {
             return;
@@ -267,17 +267,17 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Decides on requests, and has the journal tell what was decided.
+/// Decides on requests, and records the decisions in the journal.
 pub(crate) struct Clerk<'a> {
     pub(crate) store: &'a mut dyn MutationStore,
     pub(crate) journal: &'a mut Journal,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) asker: Asker<'a>,
-    /// What was decided so far.
+    /// The decisions so far.
     pub(crate) served: Served,
 }
 
-/// What became of a request.
+/// The result of a request.
 pub(crate) struct Decision {
     pub(crate) accepted: bool,
     /// The reply to the agent.
@@ -287,7 +287,7 @@ pub(crate) struct Decision {
 }
 
 impl Clerk<'_> {
-    /// Applies a request if the asker may have it applied.
+    /// Applies a request if the asker is permitted to.
     pub(crate) fn decide(&mut self, request: MutationRequest) -> Result<Decision, PathError> {
         let asker = self.asker;
         let decided = request
@@ -317,7 +317,7 @@ impl Clerk<'_> {
         Ok(Decision { accepted, text, plan })
     }
 
-    /// Records what an agent changed in the plan, and what a verifier decided by it.
+    /// Records an agent's change to the plan, and a verifier's decision.
     fn record_change(&mut self, change: &Change) -> Result<(), PathError> {
         let role = self.asker.role;
         self.record(PlanChanged::of(role.as_str(), change))?;
@@ -349,7 +349,7 @@ impl Clerk<'_> {
     }
 }
 
-/// Puts a file in its place whole. What an agent planted there is replaced, never written through.
+/// Writes a file atomically. Anything planted at its path is replaced, never written through.
 fn put(directory: &OwnedFd, unfinished: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(directory, unfinished, flags, Mode::RUSR | Mode::WUSR);
@@ -364,7 +364,7 @@ fn put(directory: &OwnedFd, unfinished: &str, name: &str, bytes: &[u8]) -> io::R
     Ok(renameat(directory, unfinished, directory, name)?)
 }
 
-/// A word for each reason, to tell each of them once.
+/// A short code for each reason, to report each once.
 const fn kind(reason: &MessageError) -> &'static str {
     match reason {
         MessageError::Version { .. } => "version",

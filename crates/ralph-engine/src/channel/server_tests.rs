@@ -17,7 +17,7 @@ use crate::test_place::Place;
 /// Long enough for any machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Remembers what was applied.
+/// A store that records what was applied.
 #[derive(Default)]
 struct Memory {
     applied: Vec<String>,
@@ -60,7 +60,7 @@ impl Stage {
         self.place.root.join("journal.jsonl")
     }
 
-    /// Attends while the agent does its `work`.
+    /// Serves while the agent does its `work`.
     fn during<T>(&mut self, work: impl FnOnce(&Utf8Path) -> T) -> (T, Served) {
         let door = Door::open(&self.channel()).unwrap();
         self.during_with(door, work)
@@ -80,7 +80,7 @@ impl Stage {
         };
         let serving = Serving::new(attendant);
         let (done, served) = std::thread::scope(|scope| {
-            // In the place of the supervising thread: looks until the work is done.
+            // Acts as the supervising thread: polls until the work is done.
             let (stop, stopper) = std::io::pipe().unwrap();
             let attending = scope.spawn(move || {
                 let mut serving = serving;
@@ -126,7 +126,7 @@ fn name(sequence: u64) -> RequestName {
     RequestName { sequence, process: 1, nonce: 0 }
 }
 
-/// Moves a request into the channel and waits for nothing.
+/// Moves a request into the channel without waiting for a reply.
 fn drop_in(channel: &Utf8Path, sequence: u64, bytes: &[u8]) {
     let unfinished = channel.join(name(sequence).unfinished_file(UnfinishedFile::Request));
     fs::write(&unfinished, bytes).unwrap();
@@ -215,7 +215,7 @@ fn a_request_that_cannot_be_removed_is_applied_once() {
             assert!(Instant::now() < deadline);
             std::thread::yield_now();
         }
-        // The same request once more, as if removing it had failed.
+        // The same request again, as if removing it had failed.
         drop_in(channel, 1, &bytes);
     });
     assert_eq!((served.accepted, stage.memory.applied.len()), (1, 1));
@@ -228,13 +228,13 @@ fn nothing_that_an_agent_plants_hangs_or_fools_the_harness() {
     let precious = stage.place.root.join("precious");
     let whole = Request::new(name(8), add("half")).render();
     let (last, served) = stage.during(|channel| {
-        // Where the replies will be written.
+        // At the paths where the replies will be written.
         for sequence in 1..20 {
             symlink(&precious, channel.join(name(sequence).reply_file())).unwrap();
             let unfinished = name(sequence).unfinished_file(UnfinishedFile::Reply);
             symlink(&precious, channel.join(unfinished)).unwrap();
         }
-        // Moved in as requests are, so that the harness meets them while the agent runs.
+        // Moved in like requests, so that the harness sees them while the agent runs.
         let move_in = |sequence: u64, make: &dyn Fn(&Utf8Path)| {
             let unfinished = channel.join("unfinished.tmp");
             make(&unfinished);

@@ -1,8 +1,8 @@
-//! Which agent plays a role, and how: settings of the role, of the agent and of the whole, put together.
+//! The agent of a role: combines settings of the role, of the agent and global ones.
 //!
-//! What the person says for this one command (flags, then environment) goes before everything written in files; there,
-//! the role's word goes before the agent's, and the agent's before the general one. A model is only ever handed to the
-//! agent it was written for: the role's model to the role's agent, the general one to the general agent.
+//! Settings for a single command (flags, then environment) take precedence over everything in files; there, the role's
+//! take precedence over the agent's, and the agent's over the global ones. A model is only ever passed to the agent it
+//! was written for: the role's model to the role's agent, the global one to the global agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use ralph_model::role::Role;
 use super::Config;
 use super::layer::{Located, Rank};
 
-/// What is run in a role.
+/// The resolved agent of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentChoice {
     /// The name in the configuration; `command` for a command given as text.
     pub name: String,
     pub program: AgentProgram,
-    /// Handed on to the program as they are.
+    /// Passed through to the program.
     pub(crate) args: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
     pub model: Option<String>,
@@ -30,26 +30,26 @@ pub struct AgentChoice {
     /// The person's own configuration of the agent is not used.
     pub(crate) isolate: bool,
     pub(crate) context_window: Option<u64>,
-    /// What the rehearsal agent plays.
+    /// The script of the rehearsal agent.
     pub(crate) script: Option<Utf8PathBuf>,
-    /// Paths the agent must be able to write, beyond those its adapter knows.
+    /// Paths the agent must be able to write, in addition to those its adapter knows.
     pub(crate) state: Vec<Utf8PathBuf>,
-    /// Names of the person's variables that this agent gets.
+    /// Names of the person's variables that are passed to this agent.
     pub(crate) pass: Vec<String>,
-    /// Phrases that tell of a usage limit, beside those that are built in.
+    /// Phrases for a usage limit, in addition to the built-in ones.
     pub(crate) limit_patterns: Vec<String>,
-    /// Where the last message of a plain command is.
+    /// Where to find the final message of a plain command.
     pub(crate) final_from: FinalFrom,
-    /// Arguments by which a plain command goes on with a session; `{session}` in them is its id.
+    /// Arguments with which a plain command resumes a session; `{session}` in them is its id.
     pub(crate) resume: Vec<String>,
-    /// Where a plain command tells the id of its session; `None` for a line `session id: ID`.
+    /// Where a plain command prints its session id; `None` for a line `session id: ID`.
     pub(crate) session_from: Option<FinalFrom>,
 }
 
 /// The program behind an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentProgram {
-    /// One of the adapters, with the program to run if it is not the usual one.
+    /// One of the adapters, with the program to run if it is not the default.
     Adapter { adapter: String, exe: Option<String> },
     /// Any program that reads a prompt from stdin.
     Command { argv: Vec<String> },
@@ -57,14 +57,14 @@ pub enum AgentProgram {
     Untrusted,
 }
 
-/// What stands for the id of the session in the arguments of `resume`.
+/// The placeholder for the session id in the arguments of `resume`.
 pub(crate) const SESSION_MARK: &str = "{session}";
 
 /// The name of an agent that is given as a command's text.
 const COMMAND: &str = "command";
 
 impl Config {
-    /// Returns what is run in a role.
+    /// Returns the agent of a role.
     pub fn agent_for(&self, role: Role) -> AgentChoice {
         let role = role.as_str();
         let general = self.settings.get(&["agent"]).expect("the agent has a default");
@@ -127,7 +127,7 @@ impl Config {
         }
     }
 
-    /// Returns every agent the configuration can name: the adapters, then its own.
+    /// Returns every agent that the configuration can use: the adapters, then its own.
     pub fn agent_names(&self) -> Vec<String> {
         let own = self.settings.agents.keys().filter(|name| !self.adapters.contains(name));
         self.adapters.iter().chain(own).cloned().collect()

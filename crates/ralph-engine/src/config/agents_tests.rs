@@ -35,7 +35,7 @@ fn the_role_goes_before_the_agent_and_the_agent_before_the_general_word() {
         (Role::Builder, ("codex", Some("general"), Some("low"), 50)),
         (Role::Planner, ("codex", Some("deep"), Some("low"), 50)),
         (Role::Verifier, ("claude", Some("opus"), Some("high"), 20)),
-        // What was written for codex is not handed to another agent.
+        // Settings written for codex are not passed to another agent.
         (Role::Mapper, ("mine", None, None, 50)),
     ] {
         assert_eq!(summary(&config.agent_for(role)), expected, "{role}");

@@ -1,8 +1,8 @@
-//! Which settings of a workspace's `ralph.toml` count only once the person trusts them, and how far they count then.
+//! Settings of a workspace's `ralph.toml` that need the person's trust, and how far they apply then.
 //!
-//! A repository's file is a stranger's. A key is *armed* if it can start a program, hand one an argument, or widen what a
-//! run may reach. The list below names the harmless keys: a setting that is not classified is armed. Over the person's own
-//! file a repository may only tighten, trusted or not.
+//! A repository's file is untrusted. A key is *armed* if it can start a program, pass one an argument, or widen a run's
+//! access. The list below names the harmless keys: an unclassified setting is armed. A repository may only tighten the
+//! person's own file, trusted or not.
 
 use camino::{Utf8Component, Utf8Path};
 
@@ -27,7 +27,7 @@ pub struct ArmedKey {
     pub origin: Origin,
 }
 
-/// Settings that only the person's own file may hold.
+/// Settings that are allowed only in the person's own file.
 pub(super) const PERSONAL: [&str; 7] = [
     "slots.dir",
     "trust.always",
@@ -41,10 +41,10 @@ pub(super) const PERSONAL: [&str; 7] = [
 /// Keys of a gate that neither start nor widen anything.
 const TAME_OF_GATE: [&str; 5] = ["name", "timeout", "paths", "fast", "repo"];
 
-/// The modes of the boundary, the strictest first.
+/// The boundary modes, strictest first.
 const STRICTEST_FIRST: [&str; 5] = ["strict", "kernel", "auto", "detect", "off"];
 
-/// Reports settings that a workspace's file must not hold.
+/// Reports settings that a workspace's file must not contain.
 pub(super) fn check_personal(workspace: &Layer, problems: &mut Vec<ConfigProblem>) {
     for key in PERSONAL {
         if let Some(located) = workspace.values.get(&split_key(key)) {
@@ -55,7 +55,7 @@ pub(super) fn check_personal(workspace: &Layer, problems: &mut Vec<ConfigProblem
     }
 }
 
-/// Returns the armed keys of a workspace's layer. `below` is what the layer is laid over.
+/// Returns the armed keys of a workspace's layer. `below` is the layer it is applied over.
 pub(super) fn armed_keys(workspace: &Layer, below: &Layer) -> Vec<ArmedKey> {
     let armed = |key: String, located: &Located| ArmedKey {
         key,
@@ -77,13 +77,13 @@ pub(super) fn armed_keys(workspace: &Layer, below: &Layer) -> Vec<ArmedKey> {
     keys
 }
 
-/// Removes the armed keys. Gates go as a whole: without its command a gate is none.
+/// Removes the armed keys. Gates are removed as a whole: a gate without its command is useless.
 pub(super) fn disarm(workspace: &mut Layer, below: &Layer) {
     workspace.values.retain(|key, located| !is_armed(key, located, below));
     workspace.gates = None;
 }
 
-/// Leaves nothing in a workspace's layer that loosens what the person's own file says.
+/// Removes everything from a workspace's layer that loosens the person's own file.
 pub(super) fn tighten(workspace: &mut Layer, below: &Layer) {
     workspace.values.retain(|key, located| {
         let Some(own) = below.values.get(key).filter(|own| own.rank == Rank::User) else {
@@ -124,8 +124,8 @@ fn is_armed(key: &[String], located: &Located, below: &Layer) -> bool {
     }
 }
 
-/// Whether a key neither names a program, an argument, a path outside, a socket, the network or a variable, nor widens
-/// what a run may reach.
+/// Whether a key neither refers to a program, an argument, an outside path, a socket, the network or a variable, nor
+/// widens a run's access.
 fn is_tame(key: &[&str]) -> bool {
     if key == ["loop", "build"] {
         return false;
@@ -178,7 +178,7 @@ fn armed_of_gate(gate: &GateTable) -> impl Iterator<Item = (&'static str, &Locat
     gate.values.iter().filter(armed).map(|(key, located)| (*key, located))
 }
 
-/// Returns the place of a boundary's mode in the order of strictness; an unknown one counts as the loosest.
+/// Returns the rank of a boundary mode by strictness; an unknown one counts as the loosest.
 fn strictness(located: &Located) -> usize {
     let mode = located.text();
     STRICTEST_FIRST.iter().position(|known| *known == mode).unwrap_or(STRICTEST_FIRST.len())
@@ -193,12 +193,12 @@ fn is_more(value: &SettingValue, than: &SettingValue) -> bool {
     }
 }
 
-/// Whether an item of a list is one that the person's list has, or a path below one.
+/// Whether a list item equals one in the person's list, or is a path below one.
 fn is_within(item: &str, allowed: &str) -> bool {
     item == allowed || (Utf8Path::new(item).starts_with(allowed) && !leads_up(item))
 }
 
-/// Whether a path of the workspace's file leads out of the workspace.
+/// Whether a path in the workspace's file is outside the workspace.
 fn leads_outside(path: &str) -> bool {
     path.starts_with('~') || Utf8Path::new(path).is_absolute() || leads_up(path)
 }

@@ -60,7 +60,7 @@ fn what_loosens_is_armed_and_what_tightens_is_not() {
     let loose =
         "boundary = \"off\"\nisolation = \"in-place\"\nunix_sockets = true\nhome = \"../r\"\n";
     assert_eq!(armed(loose), ["boundary", "home", "isolation", "unix_sockets"]);
-    // It shows agents files of the person's that are not in git.
+    // It exposes the person's untracked files to agents.
     assert_eq!(armed("[checkout]\ncopy = [\".env\"]\n"), ["checkout.copy"]);
     let gate = "[[gate]]\nname = \"a\"\nrun = [\"x\"]\nnet = true\nunix = false\nfast = true\n";
     assert_eq!(armed(gate), ["gate.a.net", "gate.a.run"]);

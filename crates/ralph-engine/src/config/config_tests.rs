@@ -8,7 +8,7 @@ use super::*;
 
 const ADAPTERS: [&str; 5] = ["codex", "claude", "opencode", "gemini", "rehearsal"];
 
-/// A workspace and a person's home, with what each layer is to say.
+/// A workspace and a person's home, with the content of each layer.
 pub(super) struct Bench {
     _guard: TempDir,
     root: Utf8PathBuf,
@@ -446,7 +446,7 @@ proptest! {
     }
 }
 
-/// Produces lines that are nearly settings, some of them sound.
+/// Produces lines that resemble settings, some of them valid.
 fn toml_like() -> impl Strategy<Value = String> {
     let key = prop_oneof![
         Just("agent"),

@@ -1,9 +1,9 @@
-//! Durations as people write them: `30m`, `1h30m`, `45s`, `500ms`.
+//! Human-readable durations: `30m`, `1h30m`, `45s`, `500ms`.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The longest duration a setting may have. Sums of a few of them stay far from any clock's end.
+/// The longest allowed duration. Sums of a few of them stay far from any overflow.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 const UNITS: [(&str, u64); 5] =
@@ -22,7 +22,7 @@ pub(crate) enum DurationError {
     TooLong(String),
 }
 
-/// Parses a duration: whole numbers with units, one after the other.
+/// Parses a duration: integers with units, concatenated.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let mut rest = text.trim();
     let too_long = || DurationError::TooLong(text.trim().to_owned());
@@ -52,7 +52,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     if total > LONGEST { Err(too_long()) } else { Ok(total) }
 }
 
-/// Renders a duration, to the millisecond, so that it parses back.
+/// Renders a duration to the millisecond; the result parses back.
 pub(super) fn render_duration(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if rest == 0 {

@@ -4,16 +4,16 @@ use super::layer::{GateTable, Located, split_key};
 use super::schema::{GATE, GATE_SETTINGS, SETTINGS, render_key};
 use super::{Config, Origin};
 
-/// One setting as it is in force.
+/// One setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
     pub key: String,
-    /// As TOML. `None`: it is not set, and has no default.
+    /// As TOML. `None`: unset and without a default.
     pub value: Option<String>,
     pub origin: Origin,
 }
 
-/// Shown in the place of a secret.
+/// Shown instead of a secret.
 const SECRET: &str = "<set>";
 
 impl Config {
@@ -58,7 +58,7 @@ fn entry(key: String, located: Option<&Located>, secret: bool) -> ConfigEntry {
     ConfigEntry { key, value: Some(value), origin: located.origin.clone() }
 }
 
-/// Whether a variable of an agent sounds like a secret. Rather one too many than one shown.
+/// Whether a variable of an agent looks like a secret. False positives are better than a leak.
 fn is_secret(key: &[String]) -> bool {
     let [agents, _, env, name] = key else { return false };
     let name = name.to_ascii_uppercase();

@@ -1,7 +1,7 @@
-//! `.worktreeinclude`: which ignored files of the person's come along into Ralph's own clones and checkouts.
+//! `.worktreeinclude`: the person's ignored files that are copied into Ralph's own clones and checkouts.
 //!
-//! The list exposes files, so it counts as `ralph.toml` does: it is read once, with the configuration, it is armed, and it
-//! never comes from an agent's commit. One is read in the workspace, and one in each of its repositories.
+//! The list exposes files, so it is treated like `ralph.toml`: it is read once, with the configuration, it is armed,
+//! and it never comes from an agent's commit. There is one in the workspace, and one in each of its repositories.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -11,16 +11,16 @@ use super::value::SettingValue;
 use crate::files::read_optional;
 use crate::home::INCLUDE_FILE;
 
-/// A list, as it is in the person's checkout.
+/// A list in the person's checkout.
 pub(super) struct IncludeList {
-    /// Where it is, from the workspace.
+    /// Its directory, relative to the workspace.
     pub(super) directory: Utf8PathBuf,
     pub(super) text: String,
     origin: Origin,
 }
 
 impl IncludeList {
-    /// Returns the list as something that counts only if the person trusts it.
+    /// Returns the list as a setting that needs the person's trust.
     pub(super) fn armed(&self) -> ArmedKey {
         let lines = self.text.lines().map(str::trim_end);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -58,7 +58,7 @@ pub(super) fn lists(root: &Utf8Path, problems: &mut Vec<ConfigProblem>) -> Vec<I
     lists
 }
 
-/// Returns the repositories below a workspace that have a list, by their names in order.
+/// Returns the repositories below a workspace that have a list, sorted by name.
 fn children_with_lists(root: &Utf8Path) -> Vec<Utf8PathBuf> {
     let entries = root.read_dir_utf8().into_iter().flatten().flatten();
     let has_list = |child: &Utf8Path| {

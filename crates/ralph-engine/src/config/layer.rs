@@ -1,6 +1,6 @@
-//! One layer of settings: the defaults, a file, the environment, or the flags; and how layers are laid over each other.
+//! One layer of settings: the defaults, a file, the environment, or the flags; and merging layers.
 //!
-//! A layer holds checked values only; whatever did not fit has become a problem, and reading goes on, so that a person
+//! A layer contains checked values only; invalid ones become problems without stopping the parser, so that a person
 //! sees all of them at once.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) enum Rank {
     Flags,
 }
 
-/// A value and where it comes from.
+/// A value and its origin.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
     pub(super) value: SettingValue,
@@ -34,7 +34,7 @@ pub(super) struct Located {
     pub(super) rank: Rank,
 }
 
-/// Values are read by the kind that the table of settings gives them, which was checked when they entered.
+/// Values are read as the kind in the table of settings, which was checked on input.
 impl Located {
     pub(super) fn text(&self) -> &str {
         let SettingValue::Text(text) = &self.value else { self.is_of_another_kind() };
@@ -81,7 +81,7 @@ impl Located {
     }
 }
 
-/// One gate as it was written.
+/// One gate as configured.
 #[derive(Clone, Debug)]
 pub(super) struct GateTable {
     pub(super) values: BTreeMap<&'static str, Located>,
@@ -108,7 +108,7 @@ impl Layer {
         layer
     }
 
-    /// Reads what the environment says. A variable that is set to nothing says nothing.
+    /// Parses the environment. An empty variable counts as unset.
     pub(super) fn from_env(
         lookup: &dyn Fn(&str) -> Option<String>,
         names: EnvNames,
@@ -129,7 +129,7 @@ impl Layer {
         layer
     }
 
-    /// Reads the flags that set something.
+    /// Parses the flags that set something.
     pub(super) fn from_flags(flags: &[FlagValue<'_>], problems: &mut Vec<ConfigProblem>) -> Self {
         let mut layer = Layer::default();
         for flag in flags {
@@ -160,7 +160,7 @@ impl Layer {
         }
     }
 
-    /// Reads a file's text.
+    /// Parses a file's text.
     pub(super) fn from_toml(
         path: &Utf8Path,
         text: &str,
@@ -184,10 +184,10 @@ impl Layer {
         reader.layer
     }
 
-    /// Lays another layer over this one.
+    /// Applies another layer over this one.
     ///
-    /// A model is meant for the agent it was chosen with: where the upper layer names another agent and no model, the
-    /// model below does not shine through. The same goes for the reasoning. A list is replaced as a whole.
+    /// A model belongs to the agent it was chosen with: if the upper layer names another agent without a model, the
+    /// lower layer's model is dropped. The same applies to the reasoning. A list is replaced as a whole.
     pub(super) fn overlay(&mut self, upper: Layer) {
         let keys = self.values.keys().filter(|key| self.loses_its_agent(key, &upper));
         for key in keys.cloned().collect::<Vec<_>>() {
@@ -200,7 +200,7 @@ impl Layer {
         }
     }
 
-    /// Whether a key is the model or reasoning of an agent that the upper layer replaces by another.
+    /// Whether a key is the model or reasoning of an agent that the upper layer replaces.
     fn loses_its_agent(&self, key: &[String], upper: &Layer) -> bool {
         let agent = match key {
             [last] if is_companion(last) => &["agent"][..],
@@ -378,7 +378,7 @@ fn render(path: &[String]) -> String {
     schema::render_key(path.iter().map(String::as_str))
 }
 
-/// What is wrong with a key that is not known where it is.
+/// Returns the problem of a key that is unknown at its position.
 fn unknown(key: String, name: Option<&String>, nearest: Option<String>) -> ConfigProblemKind {
     match name.filter(|name| **name != key && schema::is_top_level(name)) {
         Some(name) => ConfigProblemKind::InTable { key, setting: name.clone() },
@@ -390,7 +390,7 @@ fn render_gate_key(key: &str) -> String {
     schema::render_key([GATE, key].into_iter())
 }
 
-/// Returns line and column of a byte, counting from 1. What is missing at the end stands on the last line.
+/// Returns the one-based line and column of a byte. A position at the end of the text is on the last line.
 pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
     let at = text.floor_char_boundary(at);
     let at = if text[at..].is_empty() && text.ends_with('\n') { at - 1 } else { at };

@@ -1,13 +1,14 @@
-//! The settings of `ralph loop`: its preset, the lists that plans are checked against, and where an application's files are.
+//! The settings of `ralph loop`: its preset, the lists that plans are checked against, and the paths of an
+//! application's files.
 
 use ralph_outline::rules::{LoopRules, Registries};
 
 use super::layer::{self, Layer, Located};
 
-/// Which gates a loop has beside those that are configured.
+/// The gates of a loop in addition to the configured ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoopPreset {
-    /// The checks that the project's files speak for, where no gate is configured.
+    /// Checks detected from the project's files, if no gate is configured.
     Generic,
     WebApp,
     /// Only the loop's own.
@@ -20,7 +21,7 @@ pub(crate) struct LoopSettings {
     pub(crate) rules: LoopRules,
     /// The command that builds a web app.
     pub(crate) build: Option<Vec<String>>,
-    /// Whether an agent is asked how an accepted task went.
+    /// Whether an agent is surveyed about an accepted task.
     pub(crate) reflect: bool,
 }
 

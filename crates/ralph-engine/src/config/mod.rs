@@ -1,8 +1,8 @@
 //! Settings, in layers: defaults, the person's own file, the workspace's `ralph.toml`, the environment, the flags.
 //!
-//! Every value knows where it comes from. An unknown key is an error, never ignored, and all problems are reported
-//! at once. Nothing here runs or looks for a program; a path is only joined to what it is relative to: the workspace's
-//! root, or for a flag the directory the person stands in.
+//! Every value has an origin. An unknown key is an error, never ignored, and all problems are reported at once. Nothing
+//! here runs or looks up a program; a path is only joined to its base: the workspace's root, or for a flag the current
+//! directory.
 
 mod agents;
 mod armed;
@@ -42,31 +42,31 @@ use crate::git::copied::CopyList;
 use crate::home::CONFIG_FILE;
 use ralph_proc::sandbox::SocketAccess;
 
-/// What a configuration is loaded from.
+/// The input of loading a configuration.
 pub struct ConfigRequest<'a> {
-    /// The workspace's root, where `ralph.toml` is looked for.
+    /// The workspace's root, which contains `ralph.toml`.
     pub root: &'a Utf8Path,
-    /// Where the person stands.
+    /// The current directory.
     pub cwd: &'a Utf8Path,
     pub env: &'a dyn Fn(&str) -> Option<String>,
     pub env_names: EnvNames,
     pub flags: &'a [FlagValue<'a>],
-    /// The names of the adapters an agent can have.
+    /// The names of the available adapters.
     pub adapters: &'a [&'a str],
-    /// Whether the person trusts what the workspace's file says.
+    /// Whether the person trusts the workspace's file.
     pub armed: ArmedKeys,
 }
 
-/// Which names of variables count.
+/// Which variable names are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnvNames {
     /// Ralph's own.
     Own,
-    /// Also the older ones, which the commands that work towards a goal keep.
+    /// Also the legacy ones, which the goal-driven commands keep.
     Goal,
 }
 
-/// A flag that sets something, as it was typed.
+/// A flag that sets a value, as typed.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagValue<'a> {
     /// With its dashes.
@@ -75,24 +75,24 @@ pub struct FlagValue<'a> {
     pub value: &'a str,
 }
 
-/// How the roles are kept within their bounds.
+/// How roles are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundaryMode {
-    /// By both layers of the kernel, or nothing runs.
+    /// By both kernel layers; without them nothing runs.
     Strict,
-    /// By the kernel, or not at all: where it cannot, nothing runs.
+    /// By the kernel; if it cannot, nothing runs.
     Kernel,
-    /// By the kernel where it can, else by comparison.
+    /// By the kernel if possible, otherwise by comparison.
     Auto,
     /// By comparison after each run.
     Detect,
     Off,
 }
 
-/// What the second layer of the boundary lets agents and gates see.
+/// What the second layer of the boundary exposes to agents and gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxConfig {
-    /// What is there of the home directory, beside what every run needs.
+    /// Exposed parts of the home directory, in addition to what every run needs.
     pub show: Vec<Utf8PathBuf>,
     /// Which unix sockets agents may open: they lead to daemons outside the boundary.
     pub unix_sockets: SocketAccess,
@@ -119,10 +119,10 @@ impl SandboxConfig {
     }
 }
 
-/// Whether runs get a view of their own.
+/// Whether runs get their own mount and process namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespaces {
-    /// Where the machine allows it.
+    /// If the machine allows it.
     Auto,
     Off,
 }
@@ -130,20 +130,20 @@ pub enum Namespaces {
 /// Where agents of a workflow work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// In clones of Ralph's own; only judged work reaches the branch.
+    /// In clones owned by Ralph; only judged work reaches the branch.
     Clone,
     /// In the person's checkout.
     InPlace,
 }
 
-/// When the person's branch and checkout follow work that has landed.
+/// When the person's branch and checkout follow landed work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// After each landing, where that disturbs nothing.
+    /// After each landing, if that does not interfere.
     Clean,
-    /// When the workflow ends, where that disturbs nothing.
+    /// When the workflow ends, if that does not interfere.
     End,
-    /// When the person says `ralph land`.
+    /// On `ralph land`.
     Never,
 }
 
@@ -167,20 +167,20 @@ pub enum Color {
     Never,
 }
 
-/// All settings. What a role's agent is, [`Config::agent_for`] tells.
+/// All settings. [`Config::agent_for`] resolves a role's agent.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub boundary: BoundaryMode,
     pub isolation: Isolation,
     pub(crate) follow: Follow,
-    /// Where clones are made, if not in private state.
+    /// The directory of clones, if not in private state.
     pub(crate) slots: Option<Utf8PathBuf>,
-    /// Home, if it was named. Absolute, as all paths here.
+    /// Home, if configured. Absolute, like all paths here.
     pub home: Option<Utf8PathBuf>,
     pub(crate) mailbox: Utf8PathBuf,
-    /// What every role may write beside its own paths.
+    /// Paths that every role may write in addition to its own.
     pub writable: Vec<Utf8PathBuf>,
-    /// Names of the person's variables that every run gets.
+    /// Names of the person's variables that are passed to every run.
     pub env_pass: Vec<String>,
     pub sandbox: SandboxConfig,
     pub(crate) log_format: LogFormat,
@@ -192,14 +192,14 @@ pub struct Config {
     pub(crate) changed_checks: ChangedChecks,
     pub limits: Limits,
     pub budget: BudgetConfig,
-    /// By model, for agents that do not say what a run cost.
+    /// By model, for agents that do not report the cost of a run.
     pub(crate) prices: BTreeMap<String, Price>,
     pub git: GitSettings,
     pub ui: UiSettings,
     pub(crate) loop_settings: LoopSettings,
     /// How a person who is away is notified.
     pub notify: NotifySettings,
-    /// Checkouts whose armed keys always count.
+    /// Checkouts whose armed keys are always trusted.
     pub(crate) trusted: Vec<Utf8PathBuf>,
     armed: Vec<ArmedKey>,
     armed_keys: ArmedKeys,
@@ -208,13 +208,13 @@ pub struct Config {
     places: Places,
 }
 
-/// How Ralph's own checkouts are made ready.
+/// How Ralph's own checkouts are prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckoutConfig {
     pub(crate) setup: Vec<Vec<String>>,
-    /// Paths in the checkout, kept between runs.
+    /// Paths in the checkout that are kept between runs.
     pub(crate) cache: Vec<String>,
-    /// Ignored files of the workspace that come along, from `copy` and `.worktreeinclude`.
+    /// Ignored files of the workspace that are copied in, from `copy` and `.worktreeinclude`.
     pub(crate) copy: CopyList,
 }
 
@@ -224,7 +224,7 @@ pub struct Gate {
     pub name: String,
     pub run: Vec<String>,
     pub timeout: Duration,
-    /// The repository of the workspace that it is for, by its directory.
+    /// Its repository in the workspace, by directory.
     pub repo: Option<String>,
     pub paths: Vec<String>,
     pub fast: bool,
@@ -234,36 +234,36 @@ pub struct Gate {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Whether to wait for a usage limit to pass.
+    /// Whether to wait for a usage limit to reset.
     pub wait: bool,
-    /// Whether a limit that an earlier command met counts at the start.
+    /// Whether a limit hit by an earlier command counts at the start.
     pub(crate) remember: bool,
-    /// Waited on top of the time at which the limit is said to pass.
+    /// Added to the reported reset time.
     pub(crate) margin: Duration,
-    /// The longest single wait when that time is not known.
+    /// The longest single wait if that time is unknown.
     pub(crate) max_wait: Duration,
-    /// The longest pause after failures in a row; none turns the pauses off.
+    /// The longest pause after consecutive failures; zero disables pauses.
     pub(crate) backoff: Duration,
-    /// How much trouble one item may have, whatever its kind.
+    /// The maximum number of troubles per item, of any kind.
     pub(crate) troubles: u32,
     /// How often a task is rejected before a person is asked.
     pub(crate) rejections: u32,
-    /// How often in a row an attempt may end in the same way.
+    /// The maximum number of consecutive attempts with the same end.
     pub repeats: u32,
-    /// How many rounds of the build loop in a row may bring no net gain.
+    /// The maximum number of consecutive rounds of the build loop without net progress.
     pub(crate) rounds: u32,
     /// Between interrupting an agent and terminating it.
     pub interrupt_grace: Duration,
     /// Between terminating an agent and killing it.
     pub terminate_grace: Duration,
-    /// Bytes that are kept of what an agent or a gate prints.
+    /// How many bytes of an agent's or a gate's output are kept.
     pub log: u64,
     /// Percent of the context at which to warn, and at which to stop.
     pub(crate) context_warn: u64,
     pub(crate) context_kill: u64,
 }
 
-/// What may be used before work stops.
+/// The limits after which work stops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BudgetConfig {
     pub tokens: Option<u64>,
@@ -271,7 +271,7 @@ pub struct BudgetConfig {
     pub cost: Option<f64>,
     pub wall: Option<Duration>,
     pub iterations: Option<u64>,
-    /// In a row.
+    /// Consecutive ones.
     pub failures: Option<u64>,
 }
 
@@ -288,7 +288,7 @@ pub struct UiSettings {
     pub ascii: bool,
 }
 
-/// What paths are relative to.
+/// The base directories of relative paths.
 #[derive(Clone, Debug)]
 struct Places {
     root: Utf8PathBuf,
@@ -297,7 +297,7 @@ struct Places {
 }
 
 impl Config {
-    /// Returns the ignored files of the workspace that come along into Ralph's own checkouts.
+    /// Returns the ignored files of the workspace that are copied into Ralph's own checkouts.
     pub fn copied(&self) -> &CopyList {
         &self.checkout.copy
     }
@@ -341,17 +341,17 @@ impl Config {
         Ok(Config { armed, armed_keys: request.armed, ..config })
     }
 
-    /// Returns the keys of the workspace's file that count only if the person trusts them, whether they do or not.
+    /// Returns the keys of the workspace's file that need the person's trust, whether trusted or not.
     pub fn armed(&self) -> &[ArmedKey] {
         &self.armed
     }
 
-    /// Whether the armed keys are in force, so that programs may be started by it.
+    /// Whether the armed keys are in force, so that programs may be started because of them.
     pub fn is_trusted(&self) -> bool {
         self.armed_keys == ArmedKeys::Counted
     }
 
-    /// Whether the person named home themselves: by a flag, a variable or their own file.
+    /// Whether the person configured home themselves: by a flag, a variable or their own file.
     pub(crate) fn is_home_personal(&self) -> bool {
         self.settings.get(&["home"]).is_some_and(|home| home.rank != Rank::Workspace)
     }
@@ -362,7 +362,7 @@ impl Config {
         let flag = |key| with_default(key).flag();
         let duration = |key| with_default(key).duration();
         let count = |key| get(key).map(Located::count);
-        // No bound at all would be a loop without an end, so that zero means one.
+        // No limit at all would be an endless loop, so zero means one.
         let bound = |key| u32::try_from(with_default(key).count()).unwrap_or(u32::MAX).max(1);
         let list = |key| get(key).map(Located::list).unwrap_or_default().to_vec();
         Config {
@@ -461,7 +461,7 @@ impl Places {
             return home.join(rest);
         }
         let base = if located.rank == Rank::Flags { &self.cwd } else { &self.root };
-        // Without `..`: an agent may see what is named, and not what it is named by.
+        // Without `..`: an agent may be able to see the target but not the directories on the way to it.
         without_parents(&base.join(path))
     }
 
@@ -469,9 +469,9 @@ impl Places {
         located.list().iter().map(|path| self.resolve(located, path)).collect()
     }
 
-    /// Returns a command's text with the file that it runs by its whole path, if that is one beside the person: the first
-    /// word, or after the name of an interpreter the first that is no option. Agents work in clones, which have only what
-    /// is committed, and what they make of that.
+    /// Returns a command's text with the script it runs as an absolute path, if that exists in the current directory:
+    /// the first word, or after an interpreter the first non-option. Agents work in clones, which contain only
+    /// committed files and what the agents make of them.
     fn resolve_script(&self, located: &Located) -> String {
         let text = located.text();
         let is_plain = |word: &str| {
@@ -501,7 +501,7 @@ impl Places {
         format!("{}{quoted}{}", &text[..at], &text[end..])
     }
 
-    /// Makes a program's path absolute; a bare name is left to be looked for on PATH.
+    /// Makes a program's path absolute; a bare name is looked up on PATH later.
     fn resolve_program(&self, located: &Located, program: &str) -> String {
         if program.contains('/') {
             self.resolve(located, program).into_string()
@@ -511,7 +511,7 @@ impl Places {
     }
 }
 
-/// Takes `.` and `..` out of an absolute path.
+/// Removes `.` and `..` from an absolute path.
 pub(crate) fn without_parents(path: &Utf8Path) -> Utf8PathBuf {
     let mut plain = Utf8PathBuf::new();
     for part in path.components() {
@@ -526,14 +526,14 @@ pub(crate) fn without_parents(path: &Utf8Path) -> Utf8PathBuf {
     plain
 }
 
-/// Returns where the person's own settings are, whether there are any or not.
+/// Returns the path of the person's own settings, whether or not the file exists.
 pub(crate) fn user_config_path(env: &dyn Fn(&str) -> Option<String>) -> Option<Utf8PathBuf> {
     let directory = absolute(env("XDG_CONFIG_HOME"))
         .or_else(|| absolute(env("HOME")).map(|home| home.join(".config")))?;
     Some(directory.join("ralph/config.toml"))
 }
 
-/// Takes a path from the environment only if it is absolute, as the base directory standard asks.
+/// Accepts a path from the environment only if it is absolute, as the base directory specification requires.
 pub(crate) fn absolute(path: Option<String>) -> Option<Utf8PathBuf> {
     path.map(Utf8PathBuf::from).filter(|path| path.is_absolute())
 }

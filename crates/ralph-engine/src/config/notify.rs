@@ -1,21 +1,21 @@
-//! Settings of notices; only the person's own file may hold them.
+//! Settings of notifications; allowed only in the person's own file.
 
 use std::time::Duration;
 
 use super::layer::{Layer, Located, split_key};
 
-/// What may be told.
+/// The kinds of notifications.
 pub(super) const KINDS: [&str; 5] = ["question", "finished", "failed", "budget", "limit"];
 
 /// When and how a person is notified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifySettings {
-    /// Which kinds; none: no notices.
+    /// The enabled kinds; empty disables notifications.
     pub on: Vec<String>,
-    /// No notice for a workflow that began less than this ago.
+    /// No notification for a workflow that began less than this ago.
     pub after: Duration,
     pub terminal: TerminalNotice,
-    /// Gets the notice as JSON on stdin.
+    /// Receives the notification as JSON on stdin.
     pub command: Vec<String>,
     pub webhook: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and where each thing stands.
+//! The problems of a configuration, with their positions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     Default,
-    /// Lines and columns count from 1.
+    /// Lines and columns are one-based.
     File {
         path: Utf8PathBuf,
         line: usize,
@@ -29,7 +29,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing wrong with the configuration.
+/// One problem of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub origin: Origin,
@@ -48,7 +48,7 @@ pub enum ConfigProblemKind {
         key: String,
         nearest: Option<String>,
     },
-    /// A setting of the whole file that follows the head of a table.
+    /// A top-level setting after the header of a table.
     InTable {
         key: String,
         setting: String,
@@ -107,7 +107,7 @@ impl fmt::Display for ConfigProblemKind {
     }
 }
 
-/// The configuration cannot be used. All its problems are reported at once.
+/// The configuration is invalid. All its problems are reported at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub problems: Vec<ConfigProblem>,

@@ -1,12 +1,12 @@
-//! The reference of all settings: what each is for, what it takes, its default and its environment variables.
+//! The reference of all settings: purpose, type, default and environment variables of each.
 //!
-//! Made from the table of settings, so that it cannot go out of date; the descriptions are checked for completeness by a
-//! test. `ralph config --reference` prints it, `docs/configuration.md` and `ralph.toml(5)` are made from it.
+//! Generated from the table of settings, so that it cannot get out of date; a test checks that the descriptions are
+//! complete. `ralph config --reference` prints it; `docs/configuration.md` and `ralph.toml(5)` are generated from it.
 
 use super::schema::{GATE, GATE_SETTINGS, SETTINGS, Setting};
 use super::value::Kind;
 
-/// One setting, described.
+/// The description of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceRow {
     pub key: String,
@@ -16,7 +16,7 @@ pub struct ReferenceRow {
     pub description: &'static str,
 }
 
-/// Returns a row for every setting, in the order of the table, the gates' last.
+/// Returns a row for every setting, in table order, the gates' last.
 pub fn reference() -> Vec<ReferenceRow> {
     let general = SETTINGS.iter().map(|setting| row(setting, setting.key.to_owned()));
     let gates = GATE_SETTINGS.iter().map(|setting| row(setting, format!("{GATE}.{}", setting.key)));

@@ -1,28 +1,28 @@
-//! Every setting there is, in one table: its key, what it takes, its default, and the environment's name for it.
+//! All settings in one table: key, type, default, and environment variable.
 //!
-//! Reading, merging, suggesting and showing all go by this table; a new setting is a row here and a field in `Config`.
+//! Parsing, merging, suggestions and display all use this table; a new setting is a row here and a field in `Config`.
 
 use ralph_model::role::Role;
 
 use super::value::Kind;
 
-/// One row: a setting, or a family of settings where the key has a variable part.
+/// One row: a setting, or a family of settings if the key has a variable part.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// Parts joined by dots. `*` stands for any name, `<role>` for a role's.
+    /// Parts joined by dots. `*` matches any name, `<role>` a role's.
     pub(super) key: &'static str,
     pub(super) kind: Kind,
     pub(super) default: Option<&'static str>,
     pub(super) env: &'static [EnvName],
 }
 
-/// A variable that gives a setting its value.
+/// A variable that sets a setting.
 #[derive(Debug)]
 pub(super) struct EnvName {
     pub(super) name: &'static str,
-    /// What the variable means when it is set to anything; else its text is the value.
+    /// The value if the variable is set to anything; otherwise its text is the value.
     pub(super) means: Option<&'static str>,
-    /// Only the commands that work towards a goal know it.
+    /// Only the goal-driven commands recognise it.
     pub(super) goal_only: bool,
 }
 
@@ -168,7 +168,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("ui.ascii", Kind::Bool).or("false").env(&[env("RALPH_ASCII")]),
 ];
 
-/// The list of gates: the one setting that is an array of tables.
+/// The list of gates: the only setting that is an array of tables.
 pub(super) const GATE: &str = "gate";
 
 pub(super) const GATE_SETTINGS: &[Setting] = &[
@@ -182,16 +182,16 @@ pub(super) const GATE_SETTINGS: &[Setting] = &[
     setting("unix", Kind::Bool).or("false"),
 ];
 
-/// What a key means.
+/// The meaning of a key.
 #[derive(Debug)]
 pub(super) enum Meaning {
     Setting(&'static Setting),
-    /// Settings lie below it.
+    /// It contains settings.
     Table,
     Unknown,
 }
 
-/// Looks a key up.
+/// Looks up a key.
 pub(super) fn look_up(path: &[String]) -> Meaning {
     let mut meaning = Meaning::Unknown;
     for setting in SETTINGS {
@@ -215,7 +215,7 @@ fn fits(pattern: &str, part: &str) -> bool {
     }
 }
 
-/// Returns the known key that an unknown one was probably meant to be.
+/// Returns the known key that was probably meant by an unknown one.
 pub(super) fn nearest(path: &[String]) -> Option<String> {
     let (last, above) = path.split_last()?;
     let mut siblings = Vec::new();
@@ -243,23 +243,23 @@ pub(super) fn nearest(path: &[String]) -> Option<String> {
     elsewhere.next().map(|setting| setting.key.to_owned())
 }
 
-/// Tells whether a key is one of the whole file.
+/// Whether a key is a top-level one.
 pub(super) fn is_top_level(key: &str) -> bool {
     SETTINGS.iter().any(|setting| setting.key == key && !key.contains('.'))
 }
 
-/// Returns the known key of a gate that an unknown one was probably meant to be.
+/// Returns the known key of a gate that was probably meant by an unknown one.
 pub(super) fn nearest_of_gate(key: &str) -> Option<&'static str> {
     let names: Vec<_> = GATE_SETTINGS.iter().map(|setting| setting.key).collect();
     closest(key, &names)
 }
 
-/// Returns the name that differs least, if it differs little.
+/// Returns the closest name, if it is close enough.
 pub(super) fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     ralph_model::nearest::nearest(name, known.iter().copied()).into_iter().next()
 }
 
-/// Renders a key's parts with quotes where TOML needs them.
+/// Renders a key's parts, quoted where TOML needs it.
 pub(super) fn render_key<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let parts: Vec<_> = parts

@@ -1,10 +1,10 @@
-//! Sizes in settings: a whole number of bytes with a unit, such as `512MiB`.
+//! Sizes in settings: an integer number of bytes with a unit, such as `512MiB`.
 
 /// The units, largest first.
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Less would hardly hold a message.
+/// Less would hardly fit a message.
 const LEAST: u64 = 64 << 10;
 
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
@@ -29,7 +29,7 @@ pub(super) fn render_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / factor)
 }
 
-/// Renders a size with one decimal, rounded down: what is said to be free is.
+/// Renders a size with one decimal, rounded down, so that free space is never overstated.
 pub(crate) fn approximate_size(bytes: u64) -> String {
     for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         if bytes >> shift > 0 {

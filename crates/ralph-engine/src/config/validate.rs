@@ -1,4 +1,4 @@
-//! What only shows when all layers are together: names that must mean something, settings that need each other.
+//! Problems that only show when all layers are merged: undefined names, settings that depend on each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::schema::{GATE, render_key};
 /// The adapter that plays scripts.
 const REHEARSAL: &str = "rehearsal";
 
-/// Collects what does not fit together.
+/// Collects inconsistencies.
 pub(super) fn check(
     settings: &Layer,
     adapters: &[&str],
@@ -35,7 +35,7 @@ pub(super) fn check(
         && warn.count() > kill.count()
     {
         let reason = format!("it is above `limits.context_kill`, which is {}", kill.count());
-        // Where only the upper bound was set, that is the line to look at.
+        // If only the upper bound was set, report its line.
         let at = if warn.rank == Rank::Default { kill } else { warn };
         problems.push(bad("limits.context_warn".to_owned(), reason, &at.origin));
     }
@@ -134,7 +134,7 @@ fn check_agent(
     }
 }
 
-/// Whether a problem is about an agent's command already, so that it is not also called missing.
+/// Whether a problem already concerns an agent's command, so that it is not also reported as missing.
 fn is_about(problem: &ConfigProblem, agent: &str) -> bool {
     let command = render_key(["agents", agent, "command"].into_iter());
     match &problem.kind {
@@ -173,7 +173,7 @@ fn check_notices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
     }
 }
 
-/// A relative path would stand for every checkout.
+/// A relative path would apply to every checkout.
 fn check_trusted(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
     let Some(trusted) = settings.get(&["trust", "always"]) else { return };
     let is_named = |path: &String| path.starts_with('/') || path.starts_with("~/");

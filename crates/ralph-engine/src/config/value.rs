@@ -1,6 +1,6 @@
-//! One setting's value: what kinds there are, how each is read and shown.
+//! Values of settings: their kinds, parsing and display.
 //!
-//! A value is checked once, where it enters (file, environment, flag); whatever reads it later relies on its kind.
+//! A value is checked once on input (file, environment, flag); later readers rely on its kind.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -26,21 +26,21 @@ pub(super) enum SettingValue {
     Commands(Vec<Vec<String>>),
 }
 
-/// What a setting takes.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Text that says something.
+    /// Non-empty text.
     Text,
-    /// Text that may be empty.
+    /// Text, possibly empty.
     AnyText,
     Choice(&'static [&'static str]),
     Bool,
     Count,
     Percent,
     Number,
-    /// A duration that may be zero.
+    /// A duration, possibly zero.
     Duration,
-    /// A duration that may not.
+    /// A non-zero duration.
     Timeout,
     /// Bytes, with a unit.
     Size,
@@ -50,7 +50,7 @@ pub(super) enum Kind {
     Commands,
 }
 
-/// Why a value does not fit, and where in the file if it is a part of the value.
+/// Why a value is invalid, and the position in the file if it is a part of the value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Misfit {
     pub(super) reason: InvalidValue,
@@ -181,7 +181,7 @@ fn wrong_type(kind: Kind, found: &DeValue<'_>) -> Misfit {
     Misfit { reason, span: None }
 }
 
-/// Names a value's type in a sentence.
+/// Returns a value's type name for messages.
 pub(super) const fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",

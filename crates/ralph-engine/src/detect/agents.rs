@@ -1,7 +1,7 @@
-//! The agent CLIs that are installed, with their versions.
+//! The installed agent CLIs, with their versions.
 //!
-//! Each program found is asked for its version, all at once: some take seconds to start. One that hangs or fails is
-//! reported as such and delays nothing. Nothing else is asked of them; whether a person is logged in stays unknown.
+//! All programs found are asked for their version concurrently: some take seconds to start. One that hangs or fails is
+//! reported as such and delays nothing. Whether a person is logged in is not determined.
 
 use std::path::Path;
 use std::thread;
@@ -14,10 +14,10 @@ use ralph_proc::capture::{Answer, CaptureRequest, ask};
 use crate::agent::ADAPTERS;
 use crate::config::{AgentProgram, Config};
 
-/// How long a program has to tell its version.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A version is one line; what comes after the first page is not read.
+/// A version is one line; output after the first page is not read.
 const LONGEST_ANSWER: usize = 4096;
 
 /// An agent that may be installed.
@@ -25,11 +25,11 @@ const LONGEST_ANSWER: usize = 4096;
 struct AgentCandidate {
     /// The name in the configuration.
     name: String,
-    /// A name to look for on PATH, or a path.
+    /// A name to look up on PATH, or a path.
     program: String,
 }
 
-/// What was found of an agent.
+/// The result for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundAgent {
     pub name: String,
@@ -48,7 +48,7 @@ impl FoundAgent {
     }
 }
 
-/// Returns the agents that Ralph knows, each with the program that the configuration gives it, else its usual one.
+/// Returns the known agents, each with its configured or default program.
 fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
     let choices: Vec<_> = config
         .map(|config| Role::ALL.map(|role| config.agent_for(role).program).to_vec())
@@ -69,7 +69,7 @@ fn known_agents(config: Option<&Config>) -> Vec<AgentCandidate> {
     known.map(candidate).collect()
 }
 
-/// Looks for each agent that Ralph knows, and asks those that are installed for their version.
+/// Looks up each known agent, and asks the installed ones for their version.
 pub fn find_agents(
     config: Option<&Config>,
     look_up: &dyn Fn(&str) -> Option<Utf8PathBuf>,
@@ -109,7 +109,7 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
         program: path.as_std_path(),
         args: &["--version"],
         names: &[],
-        // A neutral place: in a project some CLIs load that project's plugins before anything else.
+        // A neutral directory: in a project some CLIs first load that project's plugins.
         cwd: Some(Path::new("/")),
         env: &[("NO_COLOR", Some("1"))],
         timeout: patience,
@@ -135,7 +135,7 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
     }
 }
 
-/// Finds the version in what a program prints for `--version`: the first word like `1.2`, `v1.2.3` or `1.2.3-rc.1`.
+/// Finds the version in the output of `--version`: the first word like `1.2`, `v1.2.3` or `1.2.3-rc.1`.
 pub(crate) fn parse_version(output: &str) -> Option<String> {
     let mut words = output.split(|c: char| c.is_whitespace() || "(),;".contains(c));
     words.find_map(|word| {
@@ -151,7 +151,7 @@ pub(crate) fn parse_version(output: &str) -> Option<String> {
     })
 }
 
-/// Returns the beginning of the first line that says something.
+/// Returns the beginning of the first non-blank line.
 fn first_words(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().filter(|c| !c.is_control()).take(200).collect())

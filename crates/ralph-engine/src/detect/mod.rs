@@ -1,4 +1,4 @@
-//! What a project and a machine bring along: the project's own checks and tools, and the agents that are installed.
+//! Detects a project's own checks and tools, and the installed agents.
 
 pub mod agents;
 pub(crate) mod checks;

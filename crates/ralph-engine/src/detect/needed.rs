@@ -1,4 +1,4 @@
-//! Ignored files of a checkout that builds, tests or agents usually need, and that Ralph's clones do not have by themselves.
+//! Ignored files of a checkout that builds, tests or agents usually need, and that Ralph's clones lack by default.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ const NEEDED: &[&str] = &[
     "config/master.key",
 ];
 
-/// Returns the ignored files that look needed and that nothing brings along, from the workspace.
+/// Returns the ignored files that look needed and that nothing copies, relative to the workspace.
 pub fn needed_files(
     program: &GitProgram,
     workspace: &Utf8Path,
@@ -53,7 +53,7 @@ pub fn needed_files(
         .collect()
 }
 
-/// Returns what to do about them.
+/// Returns advice on them.
 pub fn needed_advice(files: &[String]) -> String {
     let quoted: Vec<String> = files.iter().map(|file| format!("\"{file}\"")).collect();
     format!(

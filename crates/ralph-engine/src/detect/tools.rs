@@ -1,12 +1,13 @@
-//! Tools of the project that a new home meets: hooks that could be a gate, and tools that would check or pack home too.
+//! Tools of the project that affect a new home: hooks that could be a gate, and tools that would check or package home
+//! too.
 //!
-//! Files are only looked at. What is found is a note for a person; no setting follows from it.
+//! Files are only read. The findings are notes for a person; they change no setting.
 
 use std::fs;
 
 use camino::Utf8Path;
 
-/// Hook managers: the file that configures one, and what runs its checks.
+/// Hook managers: the configuration file, and the command that runs the checks.
 const HOOKS: [(&str, &[&str]); 6] = [
     (".pre-commit-config.yaml", &["pre-commit", "run", "--all-files"]),
     ("lefthook.yml", &["lefthook", "run", "pre-commit", "--all-files"]),
@@ -50,7 +51,7 @@ const FORMATTERS: [(&str, &[&str], &str); 4] = [
     ("dprint", &["dprint.json", ".dprint.json"], "dprint.json"),
 ];
 
-/// Returns each tool that would check the files of home as well, with the file that says what it leaves out.
+/// Returns each tool that would check the files of home as well, with the file that lists its exclusions.
 pub(crate) fn formatters_over(root: &Utf8Path, home: &str) -> Vec<(&'static str, &'static str)> {
     let names_home = |file: &str| read(root, file).contains(home);
     let mut found: Vec<_> = FORMATTERS
@@ -70,7 +71,8 @@ pub(crate) fn formatters_over(root: &Utf8Path, home: &str) -> Vec<(&'static str,
     found
 }
 
-/// Whether setuptools looks for packages beside `pyproject.toml`. It refuses to build where it finds two, and home is one to it.
+/// Whether setuptools discovers packages next to `pyproject.toml`. It refuses to build if it finds two, and home looks
+/// like one.
 fn finds_packages_itself(root: &Utf8Path) -> bool {
     let Ok(manifest) = read(root, "pyproject.toml").parse::<toml::Table>() else { return false };
     let backend = manifest.get("build-system").and_then(|system| system.get("build-backend"));
@@ -87,7 +89,7 @@ fn finds_packages_itself(root: &Utf8Path) -> bool {
         && !["setup.py", "setup.cfg"].iter().any(|file| root.join(file).is_file())
 }
 
-/// Reads a file of the project; nothing where it cannot be read or is no ordinary file.
+/// Reads a file of the project; empty if it cannot be read or is not a regular file.
 fn read(root: &Utf8Path, file: &str) -> String {
     let path = root.join(file);
     let is_ordinary =

@@ -57,7 +57,7 @@ fn absent(name: &str) -> FoundAgent {
 /// Returns the findings of some areas that are not fine, as `area: what`.
 fn troubles(findings: &[Finding]) -> Vec<String> {
     let troubles = findings.iter().filter(|finding| finding.status != FindingStatus::Ok);
-    // Whether the disk of the machine that runs the test is full is not the test's concern.
+    // The test does not depend on free disk space of the machine.
     let troubles = troubles.filter(|finding| !matches!(finding.area, Area::Disk | Area::Temp));
     troubles.map(|finding| format!("{}: {}", finding.area, finding.what)).collect()
 }
@@ -77,7 +77,7 @@ fn a_machine_that_is_ready_has_nothing_to_mend() {
     let settings = "agent = \"codex\"\n[[gate]]\nname = \"t\"\nrun = [\"true\"]\n";
     fs::write(place.root.join("ralph.toml"), settings).unwrap();
     let mut findings = place.examine(&[agent("codex"), absent("claude")]);
-    // The tests may run as root, which is worth a note.
+    // The tests may run as root, which produces a note.
     findings.retain(|finding| !finding.what.starts_with("Ralph runs as root"));
     assert_eq!(troubles(&findings), [] as [&str; 0]);
     assert!(findings.iter().all(|finding| finding.advice.is_none() || finding.area == Area::Disk));

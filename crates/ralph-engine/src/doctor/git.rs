@@ -1,4 +1,4 @@
-//! Git itself, and what it says of the workspace.
+//! Checks of git itself, and of the repository.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::detect::agents::parse_version;
 use crate::home::{Repository, WorkspaceKind};
 use crate::plan_file::merge_driver::{self, DriverState};
 
-/// The oldest git that is known to do all that is asked of it.
+/// The oldest supported git version.
 const OLDEST: (u32, u32) = (2, 30);
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ fn examine_version(git: &Utf8Path, root: &Utf8Path) -> Finding {
     Finding::ok(Area::Git, what)
 }
 
-/// Whether commits have a name to go by. Git's own guess from user and host does not count.
+/// Whether commits have an identity. Git's own guess from user and host does not count.
 fn examine_identity(git: &Utf8Path, root: &Utf8Path) -> Finding {
     let args = ["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"];
     let answer = run(git, root, &args).ok().filter(|answer| answer.code == Some(0));
@@ -114,7 +114,7 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
     }
 }
 
-/// Whether plans are merged by this very program, where home asks for that.
+/// Whether plans are merged by this very program, if home asks for that.
 fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
     let named = checkup.config.ok().and_then(|config| config.home.as_deref());
     let home = checkup.workspace.home(named);
@@ -141,7 +141,7 @@ fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
     })
 }
 
-/// Whether the index is locked, which keeps the person's own git from working.
+/// Whether the index is locked, which blocks the person's own git.
 fn examine_lock(repository: &Repository) -> Option<Finding> {
     let lock = repository.git_dir.join("index.lock");
     let what = format!("`{lock}` exists: git is running, or crashed");

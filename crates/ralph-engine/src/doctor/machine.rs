@@ -1,4 +1,4 @@
-//! What the machine can do: hold agents within their bounds, follow their processes, and keep what they write.
+//! Checks of the machine: confining agents, tracking their processes, and disk space.
 
 use std::fs;
 
@@ -10,10 +10,10 @@ use rustix::fs::{Access, StatVfs, StatVfsMountFlags, access, statvfs};
 use super::{Area, Checkup, Finding};
 use crate::config::{BoundaryMode, approximate_size};
 
-/// Less than this, and a build fills the disk.
+/// With less than this, a build fills the disk.
 const LEAST_SPACE: u64 = 1 << 30;
 
-/// Fewer files than this are soon used up by a package manager.
+/// Fewer inodes than this are soon used up by a package manager.
 const LEAST_FILES: u64 = 10_000;
 
 pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
@@ -38,7 +38,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Says how new files are distinguished from configuration of the gates.
+/// Reports how new files are distinguished from configuration of the gates.
 pub(super) fn examine_tracing(traces: bool) -> Finding {
     if traces {
         let what = "gates can be traced at the base: a new file that one of them looked for counts as its configuration";
@@ -49,7 +49,7 @@ pub(super) fn examine_tracing(traces: bool) -> Finding {
     Finding::note(Area::Processes, what, advice)
 }
 
-/// Says what the setting means on a kernel like this.
+/// Reports the effect of the setting on this kernel.
 pub(super) fn examine_boundary(support: Support, mode: BoundaryMode) -> Vec<Finding> {
     let upgrade = "use Linux 6.2 or later with Landlock enabled";
     let kernel = match support.landlock_abi {
@@ -131,7 +131,7 @@ fn examine_namespaces(namespaces: NamespaceSupport, mode: BoundaryMode) -> Findi
     }
 }
 
-/// What usually keeps a process from making namespaces.
+/// The usual reason why a process cannot create namespaces.
 fn remedy() -> &'static str {
     let is =
         |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
@@ -146,7 +146,7 @@ fn remedy() -> &'static str {
     }
 }
 
-/// Says so where Ralph runs as root: agents would be root as well.
+/// Reports if Ralph runs as root: agents would be root as well.
 fn examine_user() -> Option<Finding> {
     let what = "Ralph runs as root, so agents do too, without capabilities";
     let advice = "run it as an ordinary user if you can";
@@ -182,7 +182,7 @@ fn examine_processes() -> Vec<Finding> {
     vec![Finding::note(Area::Processes, what, "run Ralph on Linux for the full guarantee")]
 }
 
-/// Tells the free space where a path is, or will be.
+/// Reports the free space at an existing or future path.
 fn examine_space(name: &str, path: &Utf8Path) -> Finding {
     let place = existing(path);
     match statvfs(place.as_std_path()) {
@@ -206,7 +206,7 @@ pub(super) fn judge_space(name: &str, path: &Utf8Path, space: &StatVfs) -> Findi
         let advice = format!("free some space: at least {}", approximate_size(LEAST_SPACE));
         return Finding::problem(Area::Disk, what, advice);
     }
-    // Some file systems make room for files as they need it, and count none.
+    // Some file systems allocate inodes dynamically and report no total.
     if space.f_files > 0 && space.f_favail < LEAST_FILES {
         let what = format!("room for only {} more files for {name}, `{path}`", space.f_favail);
         return Finding::problem(Area::Disk, what, "remove files that are not needed");

@@ -1,7 +1,7 @@
-//! Is this machine, and this workspace, ready for runs: one finding per fact, each with what to do about it.
+//! Checks whether this machine and this workspace are ready for runs: one finding per fact, each with advice.
 //!
-//! Looking changes nothing: no file is written and no setting touched. Programs that are asked (git) are asked for what
-//! they tell without running anything of the repository's.
+//! Read-only: no file is written and no setting changed. External programs (git) are only queried, without running
+//! anything of the repository's.
 
 mod git;
 mod machine;
@@ -19,7 +19,7 @@ use crate::home::Workspace;
 use crate::state::StateError;
 use crate::trust::Trust;
 
-/// What is examined.
+/// The input of the checks.
 pub struct Checkup<'a> {
     /// This very program.
     pub program: &'a Utf8Path,
@@ -27,14 +27,14 @@ pub struct Checkup<'a> {
     pub config: Result<&'a Config, &'a ConfigError>,
     /// The names of the person's variables that every run gets, and of those that are withheld.
     pub variables: (&'a [String], &'a [String]),
-    /// What of the workspace counts only if it is trusted; `None` where its configuration cannot be used.
+    /// The workspace's settings that need trust; `None` if its configuration is invalid.
     pub trust: Option<&'a Trust>,
-    /// The agents that Ralph knows, as far as they were found.
+    /// The known agents, as far as found.
     pub agents: &'a [FoundAgent],
-    /// Finds a program as a run would.
+    /// Looks up a program as a run would.
     pub look_up: &'a dyn Fn(&str) -> Option<Utf8PathBuf>,
     pub support: Support,
-    /// Whether it can be seen what files a gate looks for.
+    /// Whether a gate's file accesses can be traced.
     pub traces: bool,
     /// Where private state is kept.
     pub private_state: Result<&'a Utf8Path, &'a StateError>,
@@ -122,7 +122,7 @@ impl Finding {
     }
 }
 
-/// Examines everything, in the order in which a person would mend it.
+/// Runs all checks, in the order in which a person would fix problems.
 pub fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let mut findings = git::examine(checkup);
     findings.extend(workspace::examine(checkup));

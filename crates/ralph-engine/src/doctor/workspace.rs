@@ -1,4 +1,4 @@
-//! What the workspace brings: configuration, home, mailbox, and the agents of its roles.
+//! Checks of the workspace: configuration, home, mailbox, and the agents of its roles.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::home::CONFIG_FILE;
 use crate::mailbox::{self, MailboxState};
 use crate::trust::TrustedBy;
 
-/// The adapter that Ralph itself plays.
+/// The built-in adapter.
 const REHEARSAL: &str = "rehearsal";
 
 pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
@@ -56,9 +56,9 @@ fn examine_config(checkup: &Checkup<'_>) -> Vec<Finding> {
     }
 }
 
-/// Looks for the programs of gates and `setup` that are to be found on PATH, each once.
+/// Looks up the programs of gates and `setup` on PATH, each once.
 ///
-/// A program that is named by a path is in the checkout, or made there by `setup`: only running it tells.
+/// A program given by path is in the checkout, or created there by `setup`: only running it can tell.
 fn examine_programs(checkup: &Checkup<'_>, config: &Config) -> Vec<Finding> {
     let setup = config.checkout.setup.iter().map(|argv| ("`setup`".to_owned(), argv));
     let gates = config.gates.iter().map(|gate| (format!("gate `{}`", gate.name), &gate.run));
@@ -126,7 +126,7 @@ fn examine_agents(checkup: &Checkup<'_>) -> Vec<Finding> {
         let name = &agent.name;
         match (&agent.problem, &agent.version) {
             (Some(problem), _) => {
-                // The problem ends with what to do.
+                // The problem ends with the advice.
                 let (what, advice) =
                     problem.rsplit_once("; ").unwrap_or((problem, "install it again"));
                 let what = format!("{name} at `{path}` {what}");
@@ -140,7 +140,7 @@ fn examine_agents(checkup: &Checkup<'_>) -> Vec<Finding> {
     }
     if findings.is_empty() {
         let names: Vec<_> = checkup.agents.iter().map(|agent| agent.name.as_str()).collect();
-        // Whether a role has no agent at all is looked at apart from this.
+        // Whether a role has no agent at all is checked separately.
         findings.push(Finding::note(
             Area::Agents,
             "no agent CLI found on PATH",
@@ -153,7 +153,7 @@ fn examine_agents(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Looks at the agents the roles are to be played by, each once with the roles it has.
+/// Checks the agents of the roles, each once with its roles.
 fn examine_roles(checkup: &Checkup<'_>, config: &Config) -> Vec<Finding> {
     let mut roles: BTreeMap<String, (AgentProgram, Vec<&str>)> = BTreeMap::new();
     for role in Role::ALL {

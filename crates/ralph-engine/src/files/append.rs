@@ -1,9 +1,9 @@
-//! Files that only grow, a line at a time.
+//! Append-only files of lines.
 //!
-//! Invariant: when [`AppendFile::append`] returns, the line is on disk and whole, and the file ends in a line end
-//! ([`AppendFile::append_unsynced`]: all but on disk). A tail
-//! without one is the torn line of a writer that died; it is cut before the next line, and that is reported. Several
-//! processes may append to one file: the kernel's lock on it keeps their lines apart.
+//! Invariant: when [`AppendFile::append`] returns, the line is complete and on disk, and the file ends in a line end
+//! ([`AppendFile::append_unsynced`]: the same except on disk). A tail without a line end is the torn line of a dead
+//! writer; it is truncated before the next line, which is reported. Several processes may append to one file: the
+//! kernel's lock on it keeps their lines apart.
 
 use std::io;
 use std::thread;
@@ -14,27 +14,27 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::disk::{DiskFile, open_to_append};
 use super::{PathError, parent, sync_directory};
 
-/// A tail that was cut because its writer died in the middle of a line.
+/// A truncated tail, left by a writer that died in the middle of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TornTail {
     pub(crate) bytes: u64,
 }
 
-/// A file of lines, open to append.
+/// A file of lines, open for appending.
 #[derive(Debug)]
 pub(crate) struct AppendFile {
     file: DiskFile,
     path: Utf8PathBuf,
-    /// The lock was held for longer than it takes to write a line: it is not waited for again.
+    /// Whether the lock was held for longer than it takes to write a line: then it is not waited for again.
     is_hogged: bool,
 }
 
-/// How long another process may keep the lock. Every process that can read the file can take it, an agent too.
+/// How long another process may hold the lock. Every process that can read the file can take it, even an agent.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl AppendFile {
-    /// Opens a file, or makes it.
+    /// Opens a file, creating it if needed.
     pub(crate) fn open(path: &Utf8Path) -> Result<Self, PathError> {
         let file = open_to_append(path).map_err(|source| PathError::new("open", path, source))?;
         if file.found().is_ok_and(|found| found.length == 0) {
@@ -43,7 +43,7 @@ impl AppendFile {
         Ok(AppendFile { file, path: path.to_owned(), is_hogged: false })
     }
 
-    /// Tells whether the file ends in a whole line.
+    /// Whether the file ends in a complete line.
     pub(crate) fn is_whole(&self) -> Result<bool, PathError> {
         let whole = || -> io::Result<bool> {
             let length = self.file.found()?.length;
@@ -52,13 +52,13 @@ impl AppendFile {
         whole().map_err(|source| PathError::new("read", &self.path, source))
     }
 
-    /// Appends one line durably, after cutting what a dead writer left of its own.
+    /// Appends one line durably, after truncating a dead writer's torn line.
     pub(crate) fn append(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
         self.append_and(line, DiskFile::sync_data)
     }
 
-    /// Appends one line that a power failure may take away, because what it says is durable elsewhere. The next durable
-    /// line takes it along.
+    /// Appends one line that a power failure may lose, because its content is durable elsewhere. The next durable line
+    /// also syncs it.
     pub(crate) fn append_unsynced(&mut self, line: &str) -> Result<Option<TornTail>, PathError> {
         self.append_and(line, |_| Ok(()))
     }
@@ -83,7 +83,7 @@ impl AppendFile {
         appended.map_err(error)
     }
 
-    /// Takes the lock, if it can be had in time.
+    /// Takes the lock, if it becomes available in time.
     fn lock(&mut self) -> io::Result<bool> {
         let mut waited = Duration::ZERO;
         loop {
@@ -106,7 +106,7 @@ impl AppendFile {
     }
 }
 
-/// Appends a line beside whoever has the lock: in one piece, after a line end, and without cutting anything.
+/// Appends a line without the lock: in one write, after a line end, and without truncating anything.
 fn append_unlocked(
     file: &DiskFile,
     line: &str,
@@ -134,13 +134,13 @@ fn append_locked(
     bytes.push(b'\n');
     let written = file.write_all(&bytes).and_then(|()| sync(file));
     if written.is_err() {
-        // Half a line on a full disk would be reported as a crash at the next start.
+        // A partial line on a full disk would be reported as a crash at the next start.
         let _ = file.set_length(sound);
     }
     written.map(|()| torn)
 }
 
-/// Returns how much of the file is whole lines.
+/// Returns the length of the complete lines.
 fn sound_length(file: &DiskFile, length: u64) -> io::Result<u64> {
     let mut end = length;
     let mut last = [0];

@@ -1,6 +1,6 @@
-//! Files below a directory that an agent may have written: no link is followed on the way to them.
+//! Files below a directory that an agent may have written: no symlink is followed on the way to them.
 //!
-//! What is placed here is for an agent to find. It need not be durable: it is placed again before each run.
+//! These files are written for an agent. They need not be durable: they are written again before each run.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use super::plain::{open_directory, read_plain};
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Whether directories that are missing on the way are made.
+/// Whether missing directories on the way are created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Made,
     Refused,
 }
 
-/// Opens the directory of a file below `root`, whose path is relative; returns its name in it too.
+/// Opens the directory of a file below `root`, whose path is relative; also returns its name in it.
 fn open_parent<'p>(
     root: &Utf8Path,
     path: &'p Utf8Path,
@@ -48,20 +48,20 @@ fn open_parent<'p>(
     Ok((directory, name))
 }
 
-/// Opens a directory below `root`, making what is missing on the way. The last one must not have been there.
+/// Opens a directory below `root`, creating missing ones on the way. The last one must not exist.
 pub(crate) fn make_directory_beneath(root: &Utf8Path, path: &Utf8Path) -> io::Result<OwnedFd> {
     let (parent, name) = open_parent(root, path, Missing::Made)?;
     mkdirat(&parent, name, Mode::from(0o777))?;
     Ok(openat(&parent, name, DIRECTORY, Mode::empty())?)
 }
 
-/// Makes a file that was not there, in a directory that is open.
+/// Creates a new file in an open directory.
 pub(crate) fn create_in(directory: impl AsFd, name: &str) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(directory, name, flags, Mode::from(0o666))?))
 }
 
-/// Opens a directory in another that is open, or makes it.
+/// Opens a directory inside an open one, creating it if needed.
 pub(crate) fn directory_in(directory: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     match mkdirat(&directory, name, Mode::from(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -70,13 +70,13 @@ pub(crate) fn directory_in(directory: impl AsFd, name: &str) -> io::Result<Owned
     Ok(openat(&directory, name, DIRECTORY, Mode::empty())?)
 }
 
-/// Reads a regular file of one name and at most `cap` bytes; anything else counts as not there.
+/// Reads a regular file with a single link and at most `cap` bytes; anything else counts as missing.
 pub(crate) fn read_beneath(root: &Utf8Path, path: &Utf8Path, cap: usize) -> Option<Vec<u8>> {
     let (directory, name) = open_parent(root, path, Missing::Refused).ok()?;
     read_plain(&directory, name, cap).ok()
 }
 
-/// Replaces a file, or whatever but a directory is at its place.
+/// Replaces a file, or anything except a directory at its path.
 pub(crate) fn place_beneath(root: &Utf8Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     let (directory, name) = open_parent(root, path, Missing::Made)?;
     match unlinkat(&directory, name, AtFlags::empty()) {

@@ -1,7 +1,7 @@
-//! The file system beneath [`files`](super): the calls that durable files are made of, and nothing that decides.
+//! The file system calls beneath [`files`](super), without any policy.
 //!
-//! In tests, paths below [`simulated::ROOT`](super::simulated::ROOT) are served by a disk in memory that can lose power,
-//! be full and fail. Other builds contain the real file system alone.
+//! In tests, paths below [`simulated::ROOT`](super::simulated::ROOT) are served by an in-memory disk that can lose
+//! power, be full and fail. Other builds contain only the real file system.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 #[cfg(test)]
 use super::simulated::{self, SimulatedFile};
 
-/// What something on the disk is.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     File,
@@ -41,7 +41,7 @@ impl From<fs::FileType> for FileKind {
     }
 }
 
-/// What is at a path.
+/// The metadata at a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) kind: FileKind,
@@ -62,14 +62,14 @@ impl Found {
     }
 }
 
-/// One name in a directory.
+/// One directory entry.
 #[derive(Debug)]
 pub(crate) struct DiskEntry {
     pub(crate) name: OsString,
     pub(crate) kind: io::Result<FileKind>,
 }
 
-/// Returns what is at a path, itself and not what a link leads to.
+/// Returns the metadata at a path, without following a symlink.
 pub(crate) fn look(path: &Utf8Path) -> io::Result<Found> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -78,7 +78,7 @@ pub(crate) fn look(path: &Utf8Path) -> io::Result<Found> {
     fs::symlink_metadata(path).map(Found::of)
 }
 
-/// Returns what a path leads to.
+/// Returns the metadata at a path, following symlinks.
 fn follow(path: &Utf8Path) -> io::Result<Found> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -99,7 +99,7 @@ pub(crate) fn is_directory(path: &Utf8Path) -> bool {
     follow(path).is_ok_and(|found| found.kind == FileKind::Directory)
 }
 
-/// Returns how long a file is; nothing is as long as an empty one.
+/// Returns the length of a file; 0 if it does not exist.
 pub(crate) fn length(path: &Utf8Path) -> u64 {
     follow(path).map_or(0, |found| found.length)
 }
@@ -125,9 +125,9 @@ pub(super) fn rename(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Gives a file another name unless that is taken; then it is an error of the kind `AlreadyExists`.
+/// Renames a file unless the target exists; then the error kind is `AlreadyExists`.
 ///
-/// Where the file system cannot rename that way the file may keep its old name beside the new one.
+/// If the file system does not support that, the file may keep its old name in addition to the new one.
 pub(super) fn rename_new(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     #[cfg(test)]
     if simulated::serves(from) {
@@ -139,7 +139,7 @@ pub(super) fn rename_new(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     let renamed =
         renameat_with(CWD, from.as_std_path(), CWD, to.as_std_path(), RenameFlags::NOREPLACE);
     match renamed {
-        // A link is as good there: it does not replace either.
+        // A hard link is equivalent there: it does not replace either.
         Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(from, to),
         renamed => Ok(renamed?),
     }
@@ -161,7 +161,7 @@ pub(super) fn create_directories(path: &Utf8Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
+/// Creates a directory and its ancestors, accessible only by the owner. An existing one gets the same protection.
 pub(super) fn create_private_directories(path: &Utf8Path) -> io::Result<()> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -187,13 +187,13 @@ pub(super) fn sync_directory(path: &Utf8Path) -> io::Result<()> {
         return simulated::sync_directory(path);
     }
     match File::open(path)?.sync_all() {
-        // Some file systems do not sync directories and have no need to.
+        // Some file systems cannot sync directories and need not.
         Err(problem) if Errno::from_io_error(&problem) == Some(Errno::INVAL) => Ok(()),
         synced => synced,
     }
 }
 
-/// Opens a file to read it. Does not wait for a writer (a FIFO).
+/// Opens a file for reading. Does not block on a FIFO.
 pub(crate) fn open_to_read(path: &Utf8Path) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -212,7 +212,7 @@ pub(crate) fn create_new(path: &Utf8Path) -> io::Result<DiskFile> {
     File::create_new(path).map(DiskFile::Real)
 }
 
-/// Opens a regular file to append to it, making it if it is not there. No link is followed.
+/// Opens a regular file for appending, creating it if needed. Symlinks are not followed.
 pub(crate) fn open_to_append(path: &Utf8Path) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -221,7 +221,7 @@ pub(crate) fn open_to_append(path: &Utf8Path) -> io::Result<DiskFile> {
     ralph_proc::disk::open_to_append(path).map(DiskFile::Real)
 }
 
-/// Opens a file to write over parts of it. No link is followed.
+/// Opens a file for overwriting parts of it. Symlinks are not followed.
 pub(crate) fn open_to_patch(path: &Utf8Path, create: bool) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -235,7 +235,7 @@ pub(crate) fn open_to_patch(path: &Utf8Path, create: bool) -> io::Result<DiskFil
     options.open(path).map(DiskFile::Real)
 }
 
-/// Opens a file that is locked, making it if it is not there. No link is followed.
+/// Opens a lock file, creating it if needed. Symlinks are not followed.
 pub(super) fn open_lock_file(path: &Utf8Path) -> io::Result<DiskFile> {
     #[cfg(test)]
     if simulated::serves(path) {
@@ -266,7 +266,7 @@ pub(crate) fn own_process() -> ProcessIdentity {
     ProcessIdentity::own()
 }
 
-/// Returns the number of this process, which costs no look at `/proc`.
+/// Returns the pid of this process, without reading `/proc`.
 pub(super) fn own_pid() -> i32 {
     #[cfg(test)]
     if let Some(own) = simulated::process() {
@@ -275,7 +275,7 @@ pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Returns the identity of a living process.
+/// Returns the identity of a live process.
 pub(crate) fn living_process(pid: i32) -> Option<ProcessIdentity> {
     #[cfg(test)]
     if let Some(own) = simulated::process() {
@@ -284,7 +284,7 @@ pub(crate) fn living_process(pid: i32) -> Option<ProcessIdentity> {
     ProcessIdentity::of(pid)
 }
 
-/// Tells whether a process lives.
+/// Whether a process is alive.
 pub(crate) fn is_alive(process: &ProcessIdentity) -> bool {
     #[cfg(test)]
     if let Some(own) = simulated::process() {
@@ -310,7 +310,7 @@ impl DiskFile {
         }
     }
 
-    /// Reads up to so many bytes from an offset on.
+    /// Reads at an offset, up to the length of the buffer.
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             DiskFile::Real(file) => file.read_at(bytes, offset),
@@ -330,7 +330,7 @@ impl DiskFile {
         }
     }
 
-    /// Writes behind what was written before.
+    /// Writes after the previous write.
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         match self {
             DiskFile::Real(file) => {
@@ -358,7 +358,7 @@ impl DiskFile {
         }
     }
 
-    /// Makes the content durable, and what it takes to read it.
+    /// Makes the content durable, with the metadata needed to read it.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self {
             DiskFile::Real(file) => file.sync_data(),
@@ -375,7 +375,7 @@ impl DiskFile {
         }
     }
 
-    /// Gives the file mode and owner of another. Only a privileged user ever finds the owners to differ, or may change one.
+    /// Copies mode and owner of another file. Only a privileged user can encounter or set a different owner.
     pub(super) fn become_like(&self, other: &Found) -> io::Result<()> {
         match (self, &other.metadata) {
             (DiskFile::Real(file), Some(like)) => {
@@ -389,7 +389,7 @@ impl DiskFile {
         }
     }
 
-    /// Locks it; an error of the kind `WouldBlock` means that another has the lock.
+    /// Locks it; error kind `WouldBlock` means that another process has the lock.
     pub(super) fn try_lock(&self) -> io::Result<()> {
         match self {
             DiskFile::Real(file) => Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?),
@@ -400,7 +400,7 @@ impl DiskFile {
         }
     }
 
-    /// Gives the lock back. Closing the file would do that as well, so an error here does not matter.
+    /// Releases the lock. Closing the file does that as well, so an error here does not matter.
     pub(super) fn unlock(&self) {
         match self {
             DiskFile::Real(file) => drop(flock(file, FlockOperation::Unlock)),
@@ -409,13 +409,13 @@ impl DiskFile {
         }
     }
 
-    /// Reads from an offset on.
+    /// Returns a reader starting at an offset.
     pub(crate) const fn reader(&self, offset: u64) -> DiskReader<'_> {
         DiskReader { file: self, offset }
     }
 }
 
-/// Reads a file from an offset on.
+/// Reads a file starting at an offset.
 #[derive(Debug)]
 pub(crate) struct DiskReader<'f> {
     file: &'f DiskFile,

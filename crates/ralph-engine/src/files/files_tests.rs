@@ -24,7 +24,7 @@ fn names(directory: &Utf8Path) -> Vec<String> {
     names
 }
 
-/// Runs something as a user whom permissions bind: root is above them.
+/// Runs a function as an unprivileged user, because permissions do not restrict root.
 fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
@@ -123,7 +123,7 @@ fn a_read_only_directory_is_an_error_that_names_the_file() {
     assert_eq!(names(&directory), ["prd.json"]);
 }
 
-/// Plays the writer of [`a_write_that_does_not_fit_leaves_the_old_file`], in a process that may write little.
+/// Plays the writer of [`a_write_that_does_not_fit_leaves_the_old_file`], in a process with a small file size limit.
 #[test]
 #[ignore = "a process of another test, started by it"]
 fn writer_that_may_write_little() {
@@ -144,7 +144,7 @@ fn a_write_that_does_not_fit_leaves_the_old_file() {
     let (_guard, directory) = temp();
     fs::write(directory.join("state.json"), "old").unwrap();
     let test = std::env::current_exe().unwrap();
-    // Sizes are limited to a few blocks; the signal that comes with it is ignored, so that the write fails instead.
+    // The file size limit is a few blocks; its signal is ignored, so that the write fails instead.
     let script = r#"trap "" XFSZ; ulimit -f 8; exec "$0" --exact files::tests::writer_that_may_write_little --ignored"#;
     let output = Command::new("sh")
         .args(["-c", script])

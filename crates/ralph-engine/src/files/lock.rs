@@ -2,12 +2,12 @@
 //!
 //! The file of a lock is in private state, which another user, a container or another path to the same directory does
 //! not share. Writers therefore lock the home directory itself as well, and workflows its `specs`: their inodes are the
-//! same for everybody.
+//! same for all processes.
 //!
-//! The kernel holds the lock, so it ends with the process that has it, however that ends; nothing here ever decides by
-//! age or by pid whether a lock is stale. What the lock file says is only for the message that names the owner, and is
-//! believed only if that very process is alive. The file stays when the lock is released: removing it would let two
-//! processes lock two files of the same name.
+//! The kernel holds the lock, so it ends with its process, however that ends; nothing here ever decides by age or by
+//! pid whether a lock is stale. The content of the lock file is only for the message that names the owner, and is used
+//! only if that very process is alive. The file is kept when the lock is released: removing it would let two processes
+//! lock two files of the same name.
 
 use std::fs;
 use std::io;
@@ -23,19 +23,19 @@ use super::disk::{self, DiskFile, open_directory, open_lock_file};
 use super::{PathError, open_privately, read_optional};
 use ralph_proc::tree::ProcessIdentity;
 
-/// Who holds a lock.
+/// The owner of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockOwner {
     pub(crate) process: ProcessIdentity,
-    /// What the person typed, such as `ralph build`.
+    /// The command line, such as `ralph build`.
     pub(crate) command: String,
     pub(crate) since: Timestamp,
-    /// Where it looks for what others leave for it.
+    /// Where other processes leave messages for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) place: Option<OwnerPlace>,
 }
 
-/// The home that a Ralph at work has locked, as it names it, and its private state.
+/// The home that a running Ralph has locked, by its own path, and its private state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnerPlace {
     pub(crate) home: Utf8PathBuf,
@@ -48,7 +48,7 @@ impl LockOwner {
         LockOwner { process: disk::own_process(), command: command.into(), since, place: None }
     }
 
-    /// Adds where others leave what is for it.
+    /// Adds where other processes leave messages for it.
     pub(crate) fn at(self, home: &Utf8Path, state: &Utf8Path) -> Self {
         let place = OwnerPlace { home: home.to_owned(), state: state.to_owned() };
         LockOwner { place: Some(place), ..self }
@@ -61,7 +61,7 @@ impl std::fmt::Display for LockOwner {
     }
 }
 
-/// A lock could not be had.
+/// A lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("{} is already running here", owner_or_another(.owner.as_deref()))]
@@ -76,30 +76,30 @@ fn owner_or_another(owner: Option<&str>) -> &str {
     owner.unwrap_or("another process")
 }
 
-/// The right to run a workflow in a home. Ends when it is dropped, or with the process.
+/// The right to run a workflow in a home. Released on drop, or with the process.
 #[derive(Debug)]
 pub(crate) struct RunLock {
     _directory: Option<HeldLock>,
     _file: HeldLock,
 }
 
-/// Returns the directory of a home that a workflow locks beside its lock file.
+/// Returns the directory of a home that a workflow locks in addition to its lock file.
 pub(crate) fn locked_directory(home: &Utf8Path) -> Utf8PathBuf {
     home.join("specs")
 }
 
-/// How long a process that was just killed may go on holding a lock: through a child that has not yet replaced its image.
+/// How long a killed process may still hold a lock: through a forked child before its exec.
 const DYING: Duration = Duration::from_secs(2);
 
 impl RunLock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or returns its owner.
     pub(crate) fn acquire(path: &Utf8Path, owner: &LockOwner) -> Result<Self, LockError> {
         RunLock::acquire_with(path, None, owner)
     }
 
-    /// Takes the lock file and a directory that everybody shares who can reach the home, or says who has them.
+    /// Takes the lock file and a directory shared by all processes that can access the home, or returns their owner.
     ///
-    /// A directory that is not there, or cannot be locked, is no hindrance: then the lock file alone protects.
+    /// A directory that is missing or cannot be locked is not an error: then only the lock file protects.
     pub(crate) fn acquire_with(
         path: &Utf8Path,
         shared: Option<&Utf8Path>,
@@ -125,7 +125,7 @@ impl RunLock {
     }
 }
 
-/// Tries at once, and again for as long as no holder of the lock can be found.
+/// Tries at once, and again as long as no holder of the lock can be found.
 fn try_until<T>(
     is_dying: impl Fn(&Utf8Path) -> bool,
     path: &Utf8Path,
@@ -144,7 +144,7 @@ fn try_until<T>(
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The right to write a home's state files, held for moments. Ends when it is dropped, or with the process.
+/// The right to write a home's state files, held briefly. Released on drop, or with the process.
 #[derive(Debug)]
 pub struct WriteLock {
     /// Released first, so that a process that waits for the file finds the directory free.
@@ -155,8 +155,8 @@ pub struct WriteLock {
 impl WriteLock {
     /// Takes the lock file and the home directory, waiting up to `patience` for their holders.
     ///
-    /// No owner is written for these moments: if the wait times out, the kernel knows the holder. A home
-    /// that is not there, or on a file system that cannot lock directories (NFS), is protected by the lock file alone.
+    /// No owner is recorded for such a short time: if the wait times out, the kernel knows the holder. A home that is
+    /// missing, or on a file system that cannot lock directories (NFS), is protected by the lock file alone.
     pub fn acquire(
         path: &Utf8Path,
         home: &Utf8Path,
@@ -174,14 +174,14 @@ impl WriteLock {
     }
 }
 
-/// Tries until the lock is there, for at most so long in all.
+/// Tries until the lock is taken, for at most this long in total.
 fn wait<T>(
     path: &Utf8Path,
     patience: Duration,
     waited: &mut Duration,
     mut attempt: impl FnMut() -> Result<Option<T>, PathError>,
 ) -> Result<T, LockError> {
-    // The kernel's own waiting has no time limit. Pauses are counted, so that no clock is read.
+    // The kernel's own waiting has no timeout. Pauses are summed up, so that no clock is read.
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(held) = attempt()? {
@@ -197,19 +197,19 @@ fn wait<T>(
     }
 }
 
-/// Tells whether a process that is alive has written its name into a lock file.
+/// Whether a live process is recorded as the owner in a lock file.
 pub fn is_owned(path: &Utf8Path) -> bool {
     current_owner(path).is_some()
 }
 
-/// Returns the owner that the lock file names, if that process is alive.
+/// Returns the owner recorded in the lock file, if that process is alive.
 fn current_owner(path: &Utf8Path) -> Option<LockOwner> {
     let text = read_optional(path).ok()??;
     let owner: LockOwner = serde_json::from_slice(&text).ok()?;
     disk::is_alive(&owner.process).then_some(owner)
 }
 
-/// Names the process that holds a lock, whether or not it wrote its name there.
+/// Returns the name of the process that holds a lock, whether or not it recorded itself there.
 fn holder(path: &Utf8Path) -> Option<String> {
     if let Some(owner) = current_owner(path) {
         return Some(owner.to_string());
@@ -221,11 +221,11 @@ fn holder(path: &Utf8Path) -> Option<String> {
     Some(format!("`{}` (pid {pid})", command.join(" ")))
 }
 
-/// Returns where the Ralph that has locked a directory looks for what others leave for it.
+/// Returns where the Ralph that has locked a directory accepts messages.
 ///
-/// Its private state may be one that this process does not know (another state directory, another path to the same
-/// home), so its lock file is found among the files that it has open. `None` where the directory is not locked, or
-/// where the system does not show who: another user, another container.
+/// Its private state may be unknown to this process (another state directory, another path to the same home), so its
+/// lock file is found among its open files. `None` if the directory is not locked, or if the owner is not visible:
+/// another user, another container.
 pub(crate) fn place_of_owner(directory: &Utf8Path) -> Option<OwnerPlace> {
     let pid = locking_process(directory)?;
     let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -239,11 +239,11 @@ pub(crate) fn place_of_owner(directory: &Utf8Path) -> Option<OwnerPlace> {
     })
 }
 
-/// Returns the process that has a file or directory locked, as the kernel knows it.
+/// Returns the process that has a file or directory locked, according to the kernel.
 fn locking_process(path: &Utf8Path) -> Option<i32> {
     let inode = format!(":{}", fs::metadata(path).ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    // For example `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode);
@@ -254,7 +254,7 @@ fn locking_process(path: &Utf8Path) -> Option<i32> {
 #[derive(Debug)]
 struct HeldLock {
     file: DiskFile,
-    /// Its file says whose it is.
+    /// Whether its file records the owner.
     is_named: bool,
 }
 
@@ -267,12 +267,12 @@ impl HeldLock {
             Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(problem) => return Err(error(problem)),
         }
-        // The lock is held now; that its file could not be filled (a full disk) only costs others the name.
+        // The lock is held now; failing to write the owner (a full disk) only costs others the name.
         let _ = owner.map(|owner| write_owner(&file, owner));
         Ok(Some(HeldLock { file, is_named: owner.is_some() }))
     }
 
-    /// Locks what is open: `None` if another process has it, `false` if it cannot be locked at all.
+    /// Locks an open file: `None` if another process has it, `false` if it cannot be locked at all.
     fn try_again(&self) -> Option<bool> {
         match self.file.try_lock() {
             Ok(()) => Some(true),
@@ -284,7 +284,7 @@ impl HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        // Unlocking, rather than only closing, also takes it from a child that has not yet replaced its image.
+        // Unlocking, rather than only closing, also releases it from a forked child before its exec.
         if self.is_named {
             let _ = self.file.set_length(0);
         }

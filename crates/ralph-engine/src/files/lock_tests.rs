@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 
 const NO_TIME: Duration = Duration::ZERO;
-/// A home that is not there.
+/// A home that does not exist.
 const NO_HOME: &str = "no home";
 
 fn temp() -> (TempDir, Utf8PathBuf) {
@@ -60,7 +60,7 @@ impl Holder {
             .by_ref()
             .find_map(|line| line.unwrap().strip_prefix("held ").map(|pid| pid.parse().unwrap()))
             .expect("the holder says that it holds the lock");
-        // The rest is read too, so that the holder never writes into a closed pipe.
+        // Also drain the rest, so that the holder never writes into a closed pipe.
         thread::spawn(move || lines.count());
         Holder { child, orphan: rustix::process::Pid::from_raw(orphan) }
     }
@@ -149,7 +149,7 @@ fn who_writes_is_named_though_it_left_no_name() {
     WriteLock::acquire(&path, NO_HOME.into(), NO_TIME).unwrap();
 }
 
-/// Two private states, or two paths to one home, have a lock file each.
+/// Two private states, or two paths to one home, have different lock files.
 #[test]
 fn writers_with_different_lock_files_exclude_each_other_in_one_home() {
     let (directory, path) = temp();

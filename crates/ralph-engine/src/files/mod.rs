@@ -1,8 +1,8 @@
-//! Durable files: the only writer of state that must survive.
+//! Durable files: the only writer of persistent state.
 //!
-//! Invariant: replacing a file is atomic, so that a crash leaves either the old or the new content; an appended line is on
-//! disk when the call returns. Symbolic links are never written through: a process that can place a link in a shared
-//! directory could otherwise make the harness write anywhere, and replacing the link would undo what a person set up.
+//! Invariant: replacing a file is atomic, so that a crash leaves either the old or the new content; an appended line is
+//! on disk when the call returns. Symlinks are never written through: a process that can place a link in a shared
+//! directory could otherwise make the harness write anywhere, and replacing the link would undo a person's setup.
 //! Linking a whole directory is fine. [`lock`] decides who may write when.
 
 pub(crate) mod append;
@@ -26,10 +26,10 @@ pub(crate) use ralph_proc::fault;
 use crate::defect::{Defect, is_put_back};
 use disk::{DiskEntry, DiskFile, FileKind, Found};
 
-/// How the names of files end that are not finished yet.
+/// The suffix of temporary files.
 const TEMPORARY: &str = ".ralph-tmp";
 
-/// Something could not be done to a path.
+/// An operation on a path failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} `{path}`")]
 pub struct PathError {
@@ -49,7 +49,7 @@ impl PathError {
     }
 }
 
-/// Whether a file was made.
+/// Whether a file was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Creation {
     Created,
@@ -64,9 +64,9 @@ enum Survives {
     ProcessDeath,
 }
 
-/// Replaces a file, or makes it, so that a reader or a crash meets the old or the new content and nothing else.
+/// Replaces or creates a file atomically: a reader or a crash sees either the old or the new content.
 ///
-/// Mode and owner of the old file are kept. When it fails (a full disk included) the old file is untouched.
+/// Mode and owner of the old file are kept. On failure (including a full disk) the old file is untouched.
 pub(crate) fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
     let is_lax = is_put_back(Defect::DoesNotSync);
     replace(path, bytes, if is_lax { Survives::ProcessDeath } else { Survives::PowerLoss })
@@ -109,7 +109,7 @@ fn replace(path: &Utf8Path, bytes: &[u8], survives: Survives) -> Result<(), Path
     Ok(())
 }
 
-/// Makes a file that was not there; one that is there, even as a dangling link, is left as it is.
+/// Creates a new file; an existing one, even a dangling symlink, is left unchanged.
 pub(crate) fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, PathError> {
     let error = |source: io::Error| PathError::new("create", path, source);
     if disk::look(path).is_ok() {
@@ -122,24 +122,24 @@ pub(crate) fn create_new(path: &Utf8Path, bytes: &[u8]) -> Result<Creation, Path
         }
         renamed => renamed.map_err(error)?,
     }
-    // Under its old name there is nothing left, or a second name of it, which goes.
+    // The old name is gone, or is a second link, which is removed here.
     drop(temporary);
     sync_directory(parent(path))?;
     fault::after_write();
     Ok(Creation::Created)
 }
 
-/// Makes a directory and those above it. One that is there stays as it is.
+/// Creates a directory and its ancestors. An existing one is left unchanged.
 pub(crate) fn create_directory(path: &Utf8Path) -> Result<(), PathError> {
     disk::create_directories(path).map_err(|source| PathError::new("create", path, source))
 }
 
-/// Makes a directory, and those above it, that only its owner may enter. One that is there gets the same protection.
+/// Creates a directory and its ancestors, accessible only by the owner. An existing one gets the same protection.
 pub(crate) fn create_private_directory(path: &Utf8Path) -> Result<(), PathError> {
     disk::create_private_directories(path).map_err(|source| PathError::new("create", path, source))
 }
 
-/// Opens a file in a private directory, which is made if it is not there.
+/// Opens a file in a private directory, which is created if needed.
 fn open_privately(
     path: &Utf8Path,
     operation: &'static str,
@@ -155,11 +155,11 @@ fn open_privately(
     opened.map_err(|source| PathError::new(operation, path, source))
 }
 
-/// Removes what writers that died half-way left in a directory. A writer that still lives keeps its file.
+/// Removes leftovers of dead writers from a directory. Files of live writers are kept.
 pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("read", directory, source);
     for entry in disk::list(directory).map_err(error)? {
-        // Ours are text.
+        // Our names are UTF-8.
         let Some(name) = entry.name.to_str() else { continue };
         let Some(writer) = temporary_writer(name) else { continue };
         let lives = i32::try_from(writer).ok().and_then(disk::living_process).is_some();
@@ -172,13 +172,12 @@ pub(crate) fn remove_abandoned(directory: &Utf8Path) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Creates a file that must not exist yet, for output that comes bit by bit. It is for processes to write, so it is
-/// never on a simulated disk.
+/// Creates a new file for streamed output. Child processes write it, so it is never on a simulated disk.
 pub(crate) fn create_log(path: &Utf8Path) -> Result<File, PathError> {
     File::create_new(path).map_err(|source| PathError::new("create", path, source))
 }
 
-/// Reads a file that may be missing. Anything else in its place (a FIFO) is an error, and does not block.
+/// Reads a file that may be missing. Anything else at its path (a FIFO) is an error, and does not block.
 pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     let read = || {
         let file = disk::open_to_read(path)?;
@@ -187,7 +186,7 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.length).unwrap_or(0));
-        // Sized as the file says, which saves a last read. Some files of the system have no size.
+        // Reserving the file's size saves a last read. Some special files report no size.
         let length = if found.length == 0 { u64::MAX } else { found.length };
         file.reader(0).take(length).read_to_end(&mut bytes).map(|_| bytes)
     };
@@ -198,7 +197,7 @@ pub fn read_optional(path: &Utf8Path) -> Result<Option<Vec<u8>>, PathError> {
     }
 }
 
-/// Lists a directory that may be missing. What cannot be listed is an error: it is not empty.
+/// Lists a directory that may be missing. One that cannot be listed is an error, not an empty list.
 pub(crate) fn list_optional(path: &Utf8Path) -> Result<Vec<DiskEntry>, PathError> {
     match disk::list(path) {
         Err(problem)
@@ -210,7 +209,7 @@ pub(crate) fn list_optional(path: &Utf8Path) -> Result<Vec<DiskEntry>, PathError
     }
 }
 
-/// Moves a file to another name in the same file system, so that the move is there after a crash.
+/// Renames a file within a file system, durably.
 pub(crate) fn rename_durably(from: &Utf8Path, to: &Utf8Path) -> Result<(), PathError> {
     let parents = [from.parent(), to.parent()];
     if let Some(directory) = to.parent() {
@@ -232,7 +231,7 @@ pub(crate) fn remove_optional(path: &Utf8Path) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Removes a file that may be missing, so that it stays removed.
+/// Removes a file that may be missing, durably.
 pub(crate) fn remove_durably(path: &Utf8Path) -> Result<(), PathError> {
     if remove(path)? {
         sync_directory(parent(path))?;
@@ -248,7 +247,7 @@ fn remove(path: &Utf8Path) -> Result<bool, PathError> {
     }
 }
 
-/// A file that is not finished; unless kept, it goes when this value goes.
+/// A temporary file; removed on drop unless kept.
 struct Temporary {
     path: Utf8PathBuf,
     kept: bool,
@@ -268,7 +267,7 @@ impl Temporary {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent(target).join(format!(".{name}.{process}.{count}{TEMPORARY}"));
             match disk::create_new(&path) {
-                // Another process has the same number: it died, or lives in another pid namespace.
+                // Another process has the same pid: it died, or is in another pid namespace.
                 Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
                 opened => break (path, opened?),
             }
@@ -292,13 +291,13 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
-            // What cannot be removed now is found by `remove_abandoned`.
+            // A leftover is found later by `remove_abandoned`.
             let _ = disk::remove_file(&self.path);
         }
     }
 }
 
-/// Tells whether a file of this name is one that was not finished.
+/// Whether a name is that of a temporary file.
 pub(crate) fn is_temporary(name: &str) -> bool {
     temporary_writer(name).is_some()
 }
@@ -309,12 +308,12 @@ fn temporary_writer(name: &str) -> Option<u32> {
     parts.next()?.parse().ok()
 }
 
-/// Returns the directory a path is in; a bare name is in the current one.
+/// Returns the directory of a path; a bare name is in the current one.
 pub(crate) fn parent(path: &Utf8Path) -> &Utf8Path {
     path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."))
 }
 
-/// Makes the names in a directory and in all below it durable. A missing one has none.
+/// Makes the names in a directory and all its descendants durable. A missing one has none.
 pub(crate) fn sync_directories(path: &Utf8Path) -> Result<(), PathError> {
     let listed = match disk::list(path) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -328,7 +327,7 @@ pub(crate) fn sync_directories(path: &Utf8Path) -> Result<(), PathError> {
     sync_directory(path)
 }
 
-/// Makes the names in a directory durable: what was made, renamed or removed in it stays so.
+/// Makes the names in a directory durable: everything created, renamed or removed in it.
 pub(crate) fn sync_directory(path: &Utf8Path) -> Result<(), PathError> {
     disk::sync_directory(path).map_err(|source| PathError::new("sync", path, source))
 }

@@ -1,7 +1,7 @@
-//! Notes of one line that are written over and over: in place, in one write, without making or removing a file each time.
+//! One-line notes that are rewritten often: in place, in one write, without creating or removing a file each time.
 //!
-//! A note is not synced to disk, and a crash during the write may leave it damaged, so it may only hold what its reader
-//! can verify (a digest, a document). Bytes that are left of a longer note follow the end of the line; readers ignore them.
+//! A note is not synced, and a crash during the write may corrupt it, so it may only contain what its reader can verify
+//! (a digest, a document). Leftover bytes of a longer note follow the end of the line; readers ignore them.
 
 use std::io::{self, Read};
 
@@ -10,10 +10,10 @@ use camino::Utf8Path;
 use super::disk::{open_to_patch, open_to_read};
 use super::{PathError, fault, open_privately};
 
-/// More than a note ever has.
+/// Larger than any note.
 const LARGEST: u64 = 64 << 10;
 
-/// Writes a note over the one before; its directory is made if need be.
+/// Overwrites a note, creating its directory if needed.
 pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
     debug_assert!(!line.contains('\n'), "a note is one line");
     let error = |source: io::Error| PathError::new("write", path, source);
@@ -23,7 +23,7 @@ pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Takes a note back, if there is one.
+/// Clears a note, if there is one.
 pub(crate) fn clear_note(path: &Utf8Path) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("write", path, source);
     match open_to_patch(path, false) {
@@ -34,7 +34,7 @@ pub(crate) fn clear_note(path: &Utf8Path) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Returns what a note says; `None` if there is none, or none that was written to its end.
+/// Returns the content of a note; `None` if there is no complete one.
 pub(crate) fn read_note(path: &Utf8Path) -> Result<Option<String>, PathError> {
     let error = |source: io::Error| PathError::new("read", path, source);
     let file = match open_to_read(path) {

@@ -1,22 +1,22 @@
-//! What the kernel tells of a directory. Nothing depends on it: where it tells nothing, one looks again and again.
+//! Kernel notifications of a directory. Nothing depends on them: without them the caller polls.
 
 pub(crate) use imp::Notifier;
 
-/// What is to be told.
+/// The kinds of notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// What is moved into the directory.
+    /// Files moved into the directory.
     Arrivals,
-    /// Files of the directory that are made, written or moved to their name.
+    /// Files of the directory that are created, written or renamed.
     Changes,
 }
 
-/// What became known since the last time.
+/// The events since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
-    /// What was moved into the directory, in that order.
+    /// The names of files moved into the directory, in order.
     pub(crate) names: Vec<String>,
-    /// There may be more than the names.
+    /// There may be more than these names.
     pub(crate) incomplete: bool,
     /// The directory itself was moved or removed.
     pub(crate) uprooted: bool,
@@ -32,14 +32,14 @@ mod imp {
 
     use super::{Interest, News};
 
-    /// The kernel's own messenger.
+    /// A kernel notification handle.
     #[derive(Debug)]
     pub(crate) struct Notifier {
         inotify: OwnedFd,
     }
 
     impl Notifier {
-        /// `None` where the person has too many of them already.
+        /// `None` if the user's limit of instances is reached.
         pub(crate) fn of(directory: &Utf8Path, interest: Interest) -> Option<Notifier> {
             let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
             let what = match interest {
@@ -51,7 +51,7 @@ mod imp {
             Some(Notifier { inotify })
         }
 
-        /// Returns what happened, without waiting.
+        /// Returns pending events, without waiting.
         pub(crate) fn news(&self) -> News {
             let mut news = News::default();
             let mut buffer = [const { MaybeUninit::uninit() }; 4096];
@@ -84,7 +84,7 @@ mod imp {
 
     use super::{Interest, News};
 
-    /// There is none here.
+    /// Not supported on this platform.
     #[derive(Debug)]
     pub(crate) enum Notifier {}
 

@@ -1,5 +1,5 @@
-//! Reading files that an untrusted process may have placed there: never from what is no file, never more than a cap, and without
-//! ever waiting for a writer. What an agent left is not read through a link either; what a person wrote may be linked.
+//! Reads files that an untrusted process may have placed: only regular files, never more than a cap, and never blocking
+//! on a writer. Files left by an agent are not read through symlinks either; a person's files may be symlinks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use super::disk::{FileKind, open_to_read};
 
-/// The most bytes that a text of a person's may have.
+/// The maximum size of a person's text file.
 const LARGEST_TEXT: usize = 4 << 20;
 
-/// Why a file is not taken.
+/// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPlain {
     #[error("it is not there")]
@@ -32,7 +32,7 @@ pub enum NotPlain {
 }
 
 impl NotPlain {
-    /// A word for each reason, to tell each of them once.
+    /// A short code for each reason, to report each once.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             NotPlain::Missing => "missing",
@@ -45,13 +45,13 @@ impl NotPlain {
     }
 }
 
-/// Opens a directory itself, not what a link at its place leads to.
+/// Opens a directory without following a symlink.
 pub(crate) fn open_directory(path: &Utf8Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(CWD, path.as_std_path(), flags, Mode::empty())?)
 }
 
-/// Reads a regular file with one name and at most `cap` bytes.
+/// Reads a regular file with a single link and at most `cap` bytes.
 pub(crate) fn read_plain(
     directory: impl AsFd,
     name: &str,
@@ -80,7 +80,7 @@ pub(crate) fn read_plain(
     if bytes.len() > cap { Err(NotPlain::TooLarge { cap }) } else { Ok(bytes) }
 }
 
-/// Reads a regular file of a directory; neither may be a link.
+/// Reads a regular file in a directory; neither may be a symlink.
 pub(crate) fn read_plain_in(
     directory: &Utf8Path,
     name: &str,
@@ -94,7 +94,7 @@ pub(crate) fn read_plain_in(
     read_plain(&directory, name, cap)
 }
 
-/// Reads a file of a person's, wherever a link may lead, as long as it is a file and no larger than a text ever is.
+/// Reads a person's file, following symlinks, if it is a regular file and not larger than a text.
 pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
     let bytes = read_start(path, LARGEST_TEXT + 1)?;
     if bytes.len() > LARGEST_TEXT {
@@ -103,7 +103,7 @@ pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the first bytes of such a file.
+/// Reads the beginning of such a file.
 pub(crate) fn read_start(path: &Utf8Path, most: usize) -> io::Result<Vec<u8>> {
     let file = open_to_read(path)?;
     let found = file.found()?;
@@ -111,7 +111,7 @@ pub(crate) fn read_start(path: &Utf8Path, most: usize) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is not a file"));
     }
     let most = u64::try_from(most).unwrap_or(u64::MAX);
-    // One byte more, so that the end is found without growing.
+    // One extra byte, so that the end is detected without growing the buffer.
     let expected = usize::try_from(found.length.min(most)).unwrap_or(0) + 1;
     let mut bytes = Vec::with_capacity(expected);
     file.reader(0).take(most).read_to_end(&mut bytes)?;

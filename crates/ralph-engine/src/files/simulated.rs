@@ -1,12 +1,12 @@
-//! A disk in memory, the process that uses it, and what befalls both: for tests alone.
+//! An in-memory disk, the process that uses it, and injected faults: for tests only.
 //!
-//! It belongs to the thread that installed it and serves all paths below [`ROOT`]. Every change to it, and whatever else
-//! calls [`effect`], is an effect that is counted; a [`PlannedFault`] strikes after an effect. A process that is killed
-//! leaves the disk as it was seen by everybody. A loss of power leaves what was synced: contents that were, and names in
-//! directories that were. Of the rest, changes to names survive up to some instant, in their order and each whole, and
-//! contents survive wholly, in part or not at all, as chance has it.
+//! It belongs to the thread that installed it and serves all paths below [`ROOT`]. Every change to it, and every call
+//! of [`effect`], is a counted effect; a [`PlannedFault`] strikes after an effect. A killed process leaves the disk as
+//! all processes saw it. A power failure keeps only what was synced: synced contents, and names in synced directories.
+//! Of the rest, name changes survive up to some point, in order and each atomically, and contents survive completely,
+//! partly or not at all, at random.
 //!
-//! Simplified: directories are durable when they are made, and there are neither links nor permissions.
+//! Simplified: directories are durable once created, and there are no links or permissions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,18 +20,18 @@ use ralph_proc::tree::ProcessIdentity;
 use super::disk::{DiskEntry, FileKind, Found};
 use super::parent;
 
-/// Where the simulated disk begins.
+/// The root of the simulated disk.
 pub(crate) const ROOT: &str = "/simulated";
 
-/// What unwinds the stack of a process that dies.
+/// The panic payload that unwinds the stack of a dying process.
 pub(crate) struct Died;
 
-/// What befalls a process.
+/// A fault of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Kill,
     PowerLoss,
-    /// So many writes find the disk full.
+    /// This many writes find the disk full.
     Full {
         writes: u32,
     },
@@ -52,7 +52,7 @@ pub(crate) struct PlannedFault {
     pub(crate) fault: Fault,
 }
 
-/// Random numbers that a seed decides.
+/// Pseudo-random numbers from a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -61,7 +61,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// By the algorithm `SplitMix64`.
+    /// The `SplitMix64` algorithm.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -75,7 +75,7 @@ impl Chance {
         usize::try_from(self.next() % (end.max(1) as u64)).unwrap_or(0)
     }
 
-    /// Tells whether something happens that does so many times in a hundred.
+    /// Returns true with this probability, in percent.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -85,10 +85,10 @@ impl Chance {
     }
 }
 
-/// What of a file's content is durable.
+/// The durable part of a file's content.
 #[derive(Clone, Debug)]
 enum Synced {
-    /// Its first bytes, as they are now.
+    /// Its first bytes, with their current values.
     Start(usize),
     Other(Vec<u8>),
 }
@@ -97,7 +97,7 @@ enum Synced {
 struct Inode {
     content: Vec<u8>,
     synced: Synced,
-    /// Counts up with every change on the disk.
+    /// Incremented by every change on the disk.
     changed: u64,
     locked_by: Option<u64>,
 }
@@ -108,7 +108,7 @@ enum Node {
     File(usize),
 }
 
-/// A change to names that is not durable yet.
+/// A name change that is not durable yet.
 #[derive(Clone, Debug)]
 enum NameChange {
     Set { name: String, node: Node },
@@ -167,12 +167,12 @@ fn with<T>(use_it: impl FnOnce(&mut Disk) -> T) -> T {
     DISK.with_borrow_mut(|disk| use_it(disk.as_mut().expect("a simulated disk is installed")))
 }
 
-/// Tells whether a path lies on the simulated disk.
+/// Whether a path is on the simulated disk.
 pub(super) fn serves(path: &Utf8Path) -> bool {
     path.as_str().starts_with(ROOT)
 }
 
-/// Gives this thread an empty disk.
+/// Installs an empty disk for this thread.
 pub(crate) fn install(seed: u64, now: Timestamp) {
     let mut names = BTreeMap::new();
     names.insert(ROOT.to_owned(), Node::Directory(0));
@@ -199,17 +199,17 @@ pub(crate) fn install(seed: u64, now: Timestamp) {
     DISK.set(Some(disk));
 }
 
-/// Takes the disk away.
+/// Removes the disk.
 pub(crate) fn uninstall() {
     DISK.set(None);
 }
 
-/// Tells whether this thread has a simulated disk.
+/// Whether this thread has a simulated disk.
 pub(crate) fn is_installed() -> bool {
     DISK.with_borrow(Option::is_some)
 }
 
-/// Starts another process, which these faults will befall. If the last one lost its power, so did the disk.
+/// Starts another process with these faults. If the last one lost power, so did the disk.
 pub(crate) fn start_process(mut faults: Vec<PlannedFault>) {
     faults.sort_by_key(|planned| std::cmp::Reverse(planned.after));
     with(|disk| {
@@ -224,7 +224,7 @@ pub(crate) fn start_process(mut faults: Vec<PlannedFault>) {
     });
 }
 
-/// Ends the present process: no fault befalls anybody, until the next one starts.
+/// Ends the current process: no fault strikes until the next one starts.
 pub(crate) fn end_process() {
     with(|disk| {
         disk.faults.clear();
@@ -232,12 +232,12 @@ pub(crate) fn end_process() {
     });
 }
 
-/// Returns how many effects the process had so far.
+/// Returns the number of effects of the process so far.
 pub(crate) fn effects() -> u64 {
     with(|disk| disk.effects)
 }
 
-/// Has every effect written down from now on.
+/// Logs every effect from now on.
 pub(crate) fn keep_log() {
     with(|disk| disk.log = Some(Vec::new()));
 }
@@ -252,7 +252,7 @@ pub(crate) fn take_log() -> Vec<String> {
     with(|disk| disk.log.take().unwrap_or_default())
 }
 
-/// The identity of the simulated process, where there is one.
+/// The identity of the simulated process, if there is one.
 pub(super) fn process() -> Option<ProcessIdentity> {
     DISK.with_borrow(|disk| {
         let disk = disk.as_ref()?;
@@ -260,7 +260,7 @@ pub(super) fn process() -> Option<ProcessIdentity> {
     })
 }
 
-/// A random number of the simulation's, where there is one.
+/// A random number of the simulation, if there is one.
 pub(crate) fn random() -> Option<u64> {
     DISK.with_borrow_mut(|disk| Some(disk.as_mut()?.chance.next()))
 }
@@ -274,7 +274,7 @@ pub(crate) fn monotonic() -> u64 {
     with(|disk| disk.monotonic)
 }
 
-/// Lets time pass.
+/// Advances the clock.
 pub(crate) fn pass(duration: SignedDuration) {
     with(|disk| {
         disk.now = disk.now.saturating_add(duration).unwrap_or(disk.now);
@@ -282,12 +282,12 @@ pub(crate) fn pass(duration: SignedDuration) {
     });
 }
 
-/// Tells whether a person has interrupted the process, and forgets it.
+/// Whether a person has interrupted the process; resets it.
 pub(crate) fn take_interrupt() -> bool {
     with(|disk| std::mem::take(&mut disk.interrupted))
 }
 
-/// Counts an effect; a process that a fault kills now ends here.
+/// Counts an effect; if a fault kills the process now, this does not return.
 pub(crate) fn effect(what: impl FnOnce() -> String) {
     effect_on_disk(|_| what());
 }
@@ -298,7 +298,7 @@ fn effect_on_disk(what: impl FnOnce(&Disk) -> String) {
     }
 }
 
-/// Lets somebody else act whom no fault befalls: a person, with a process of their own.
+/// Lets another process act without faults: a person's own.
 pub(crate) fn unharmed<T>(act: impl FnOnce() -> T) -> T {
     let saved = with(|disk| {
         let faults = std::mem::take(&mut disk.faults);
@@ -315,7 +315,7 @@ pub(crate) fn unharmed<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Writes a file, or removes it, on behalf of somebody else: durably, and unharmed by faults.
+/// Writes or removes a file on behalf of another process: durably, and without faults.
 pub(crate) fn put(path: &Utf8Path, content: Option<&[u8]>) {
     with(|disk| {
         let Some(content) = content else {
@@ -338,7 +338,7 @@ pub(crate) fn put(path: &Utf8Path, content: Option<&[u8]>) {
     });
 }
 
-/// Reads a file, whatever the state of the process.
+/// Reads a file, regardless of the state of the process.
 pub(crate) fn get(path: &Utf8Path) -> Option<Vec<u8>> {
     with(|disk| match disk.names.get(path.as_str())? {
         Node::File(inode) => Some(disk.inodes[*inode].content.clone()),
@@ -346,7 +346,7 @@ pub(crate) fn get(path: &Utf8Path) -> Option<Vec<u8>> {
     })
 }
 
-/// Calls a function with each file below a directory, by its path from there: content, inode, and when it was changed.
+/// Calls a function for each file below a directory, with its relative path: content, inode, and change counter.
 pub(crate) fn each_file_below(directory: &Utf8Path, mut take: impl FnMut(&str, &[u8], (u64, u64))) {
     with(|disk| {
         let start = format!("{directory}/");
@@ -367,7 +367,7 @@ impl Disk {
         }
     }
 
-    /// Counts an effect. Tells whether the process dies of it.
+    /// Counts an effect. Returns whether the process dies of it.
     fn count(&mut self, what: impl FnOnce(&Disk) -> String) -> bool {
         if self.dead.is_some() {
             return false;
@@ -399,7 +399,7 @@ impl Disk {
         false
     }
 
-    /// Refuses what a dead process would do, and what fails by a fault.
+    /// Refuses operations of a dead process, and those that fail by a fault.
     fn allow(&mut self) -> io::Result<()> {
         if self.dead.is_some() || std::mem::take(&mut self.failing) {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()));
@@ -450,7 +450,7 @@ impl Disk {
                 0 => synced.to_vec(),
                 1 => inode.content.clone(),
                 _ => {
-                    // As much of the new content as reached the disk; the rest is as it was, or missing.
+                    // A prefix of the new content reached the disk; the rest is the old content, or missing.
                     let cut = self.chance.below(inode.content.len() + 1);
                     let mut content = inode.content[..cut].to_vec();
                     content.extend_from_slice(synced.get(cut..).unwrap_or_default());
@@ -463,7 +463,7 @@ impl Disk {
     }
 }
 
-/// How a file is opened.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     Existing,
@@ -473,7 +473,7 @@ pub(super) enum Opening {
     Directory,
 }
 
-/// An open file of the disk.
+/// An open file on the disk.
 #[derive(Debug)]
 pub(crate) struct SimulatedFile {
     inode: usize,
@@ -631,7 +631,7 @@ impl SimulatedFile {
         })
     }
 
-    /// Writes at an offset, or behind what was written before. On a full disk only a part is written.
+    /// Writes at an offset, or after the previous write. On a full disk only a part is written.
     pub(super) fn write(&self, bytes: &[u8], offset: Option<u64>) -> io::Result<()> {
         let full = with(|disk| {
             disk.allow()?;
@@ -712,7 +712,7 @@ impl Drop for SimulatedFile {
 }
 
 impl Inode {
-    /// Keeps what is durable before bytes from an offset on change.
+    /// Saves the durable content before the bytes after an offset change.
     fn keep_synced(&mut self, from: usize) {
         if let Synced::Start(length) = self.synced
             && from < length

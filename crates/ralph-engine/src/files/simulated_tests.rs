@@ -14,13 +14,13 @@ fn read(name: &str) -> Option<String> {
     read_optional(&at(name)).unwrap().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs until a fault kills the process; tells whether it did.
+/// Runs until a fault kills the process; returns whether it did.
 fn dies(planned: PlannedFault, work: impl FnOnce()) -> bool {
     start_process(vec![planned]);
     catch_unwind(AssertUnwindSafe(work)).is_err()
 }
 
-/// Repeats a story with a fault after each of its effects, until one is left alone.
+/// Repeats a story with a fault after each of its effects, until none strikes.
 fn at_each_effect(fault: Fault, seed: u64, prepare: impl Fn(), work: impl Fn(), check: impl Fn()) {
     for after in 1.. {
         install(seed, Timestamp::UNIX_EPOCH);

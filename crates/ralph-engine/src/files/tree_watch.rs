@@ -1,8 +1,8 @@
-//! Whether anything below a directory may have changed since the last look, so that a large tree need not be looked
-//! through again and again. The kernel tells it (inotify); where it cannot, everything counts as changed.
+//! Detects whether anything below a directory may have changed since the last check, so that a large tree need not be
+//! scanned repeatedly. Based on inotify; without it, everything counts as changed.
 //!
-//! This is for what people do. It is no defence: a file that has a second name elsewhere can be written under that one
-//! without a word here.
+//! This covers ordinary changes by people. It is not a defence: a file with a second link elsewhere can be written
+//! through that link without a notification here.
 
 pub(crate) use imp::TreeWatch;
 
@@ -17,7 +17,7 @@ mod imp {
 
     use crate::files::disk::{FileKind, list};
 
-    /// How many directories are watched at most: the person's other programs need some, too.
+    /// The maximum number of watched directories: the person's other programs need some, too.
     const MOST_DIRECTORIES: usize = 500;
 
     /// File systems whose every change goes through this kernel: ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, F2FS, ZFS.
@@ -28,12 +28,13 @@ mod imp {
     #[derive(Debug)]
     pub(crate) struct TreeWatch {
         inotify: OwnedFd,
-        /// Names that do not count, each in the directory of a watch.
+        /// Ignored names, each in the directory of a watch.
         ignored: Vec<(i32, &'static str)>,
     }
 
     impl TreeWatch {
-        /// Watches a tree, without what is ignored, named from its root. `None` where that cannot be relied on.
+        /// Watches a tree except for the ignored paths, relative to its root. `None` if the watch would not be
+        /// reliable.
         pub(crate) fn over(root: &Utf8Path, ignored: &'static [&'static str]) -> Option<TreeWatch> {
             let kind = statfs(root.as_std_path()).ok()?.f_type;
             if !LOCAL.contains(&u64::try_from(kind).ok()?) {
@@ -56,7 +57,7 @@ mod imp {
             let mut watched = 0;
             let mut names = Vec::new();
             while let Some(directory) = open.pop() {
-                // Watched before it is listed, so that what is created meanwhile is reported.
+                // Watch before listing, so that concurrent creations are reported.
                 watched += 1;
                 if watched > MOST_DIRECTORIES {
                     return None;
@@ -82,7 +83,7 @@ mod imp {
             Some(TreeWatch { inotify, ignored: names })
         }
 
-        /// Tells whether nothing has happened since the watch was set up or this was last asked.
+        /// Whether nothing has happened since the watch was set up or since the last call.
         pub(crate) fn is_quiet(&self) -> bool {
             let mut is_quiet = true;
             let mut buffer = [const { MaybeUninit::uninit() }; 4096];
@@ -102,7 +103,7 @@ mod imp {
 mod imp {
     use camino::Utf8Path;
 
-    /// There is none here.
+    /// Not supported on this platform.
     #[derive(Debug)]
     pub(crate) enum TreeWatch {}
 

@@ -1,4 +1,4 @@
-//! The commit of a set-up: what `init` made, and nothing else that is in the work tree.
+//! The commit of a setup: only the files that `init` created.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::direct::commit_files;
 use crate::git::{Git, GitError, GitProgram, Oid};
 
-/// How long another program that holds the index is waited for.
+/// How long to wait for another program that holds the index.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commit of a set-up before it is made: what `init` created, but for what git ignores.

@@ -1,4 +1,5 @@
-//! What of home git is not to see: its own ignore file, and the repository's where home has none that says it.
+//! Which files of home git should ignore: its own ignore file, or the repository's exclude list if home's lacks
+//! entries.
 
 use camino::Utf8Path;
 
@@ -6,7 +7,7 @@ use super::texts;
 use crate::files::{PathError, create_directory, read_optional, replace_atomically};
 use crate::git::RepositoryLocation;
 
-/// Makes home's ignore file hold what it should, beside what it holds.
+/// Adds missing entries to home's ignore file.
 pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
     let path = home.join(".gitignore");
     let text = read_optional(&path)?;
@@ -24,7 +25,7 @@ pub(crate) fn complete_ignores(home: &Utf8Path) -> Result<(), PathError> {
     replace_atomically(&path, text.as_bytes())
 }
 
-/// Tells whether an ignore file holds nothing but what Ralph writes.
+/// Whether an ignore file contains only what Ralph writes.
 pub(crate) fn is_own(text: &[u8]) -> bool {
     let is_ralphs = |line: &str| {
         let line = line.trim();
@@ -33,7 +34,7 @@ pub(crate) fn is_own(text: &[u8]) -> bool {
     String::from_utf8_lossy(text).lines().all(is_ralphs)
 }
 
-/// Lists what an ignore file of home lacks.
+/// Returns the entries that home's ignore file lacks.
 pub(super) fn lacking(text: &str) -> Vec<String> {
     let has = |pattern: &str| {
         let bare = |text: &str| text.trim().trim_matches('/').to_owned();
@@ -43,8 +44,8 @@ pub(super) fn lacking(text: &str) -> Vec<String> {
     missing.map(|pattern| (*pattern).to_owned()).collect()
 }
 
-/// Sees to it that the logs which Ralph is about to write into a home are not untracked files of the person's: where
-/// home's ignore file does not name them, the repository's own list does. Nothing that is committed changes.
+/// Makes sure that the logs Ralph is about to write into a home do not show up as untracked files: if home's ignore
+/// file does not list them, the repository's exclude list does. No committed file changes.
 pub(crate) fn hide_logs(home: &Utf8Path) -> Result<(), PathError> {
     let text = read_optional(&home.join(".gitignore"))?.unwrap_or_default();
     let lines = lacking(&String::from_utf8_lossy(&text));
@@ -61,7 +62,7 @@ pub(crate) fn hide_logs(home: &Utf8Path) -> Result<(), PathError> {
     exclude(&place.common_dir.join("info/exclude"), &lines)
 }
 
-/// Adds lines to a repository's own list of what it ignores, but for those that it has.
+/// Adds missing lines to a repository's exclude list.
 pub(crate) fn exclude(path: &Utf8Path, lines: &[String]) -> Result<(), PathError> {
     let text = read_optional(path)?.unwrap_or_default();
     let mut text = String::from_utf8_lossy(&text).into_owned();

@@ -20,7 +20,7 @@ impl Place {
         self.plan_with(None, &[agent("codex"), agent("claude")]).unwrap()
     }
 
-    /// Every file and directory, with its content.
+    /// All files and directories, with their contents.
     fn listing(&self) -> Vec<(Utf8PathBuf, Option<Vec<u8>>)> {
         let mut listing = Vec::new();
         let mut open = vec![self.root.clone()];
@@ -256,7 +256,7 @@ fn a_file_where_home_should_be_is_named_and_kept() {
 fn a_read_only_directory_is_one_error_and_stays_as_it_was() {
     let place = Place::repository();
     fs::set_permissions(&place.root, fs::Permissions::from_mode(0o555)).unwrap();
-    // Permissions bind no root user, so for that one the place is read-only in another way.
+    // Permissions do not restrict root, so for root the directory is read-only in another way.
     let is_root = rustix::process::geteuid().is_root();
     let root = if is_root { Utf8PathBuf::from("/proc/self") } else { place.root.clone() };
     let workspace = Workspace { root: root.clone(), kind: WorkspaceKind::Plain };

@@ -1,8 +1,8 @@
-//! Setting a workspace up: home with its directories, and a `ralph.toml` that suits the project.
+//! Sets up a workspace: home with its directories, and a `ralph.toml` for the project.
 //!
-//! Invariant: nothing that is there is ever changed, and a set-up that fails takes back what it made. What to do is
-//! planned first, by looking only; the configuration is written last, so that a workspace with one is set up. Nothing
-//! is committed, and `plan.jsonl` comes into being when a workflow needs it.
+//! Invariant: existing files are never changed, and a failed setup removes what it created. The plan is made first,
+//! read-only; the configuration is written last, so that a workspace with one is completely set up. Nothing is
+//! committed, and `plan.jsonl` is created when a workflow needs it.
 
 mod committing;
 pub(crate) mod ignores;
@@ -32,37 +32,37 @@ use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
 use crate::plan_file::merge_driver;
 
-/// Where the mailbox is unless the configuration moves it.
+/// The default path of the mailbox.
 const USUAL_MAILBOX: &str = ".ralph";
 
-/// Where it goes when another tool has that place.
+/// Its path if another tool uses the default.
 const OTHER_MAILBOX: &str = ".ralph-mailbox";
 
-/// What a set-up is planned from.
+/// The input of planning a setup.
 pub struct InitRequest<'a> {
     pub workspace: &'a Workspace,
-    /// The configuration as it is: it may name a home, and may be there already.
+    /// The current configuration: it may exist already, and name a home.
     pub config: Result<&'a Config, &'a ConfigError>,
     /// The same with what the person does not trust yet: it does not count, but it is there.
     pub as_written: Option<&'a Config>,
     pub agents: &'a [FoundAgent],
 }
 
-/// What a set-up would do.
+/// The steps of a setup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitPlan {
     pub root: Utf8PathBuf,
     pub home: Utf8PathBuf,
-    /// In the order in which they are made.
+    /// In the order of creation.
     pub(crate) items: Vec<PlannedItem>,
     pub notes: Vec<InitNote>,
     /// The gates that the project's files suggest.
     pub gates: Vec<SuggestedGate>,
-    /// The agent that a new configuration names.
+    /// The agent for a new configuration.
     pub agent: Option<String>,
 }
 
-/// A path that is to be there.
+/// A path to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedItem {
     pub(crate) path: Utf8PathBuf,
@@ -76,7 +76,7 @@ pub(crate) enum ItemContent {
     File(String),
 }
 
-/// What became of a planned path.
+/// The result for a planned path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitStep {
     pub path: Utf8PathBuf,
@@ -105,7 +105,7 @@ pub enum InitError {
 }
 
 impl InitError {
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             InitError::InTheWay { .. } => Some("name another place with `--home`"),
@@ -117,7 +117,7 @@ impl InitError {
     }
 }
 
-/// Plans a set-up without touching anything.
+/// Plans a setup without changing anything.
 pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     let workspace = request.workspace;
     let config = request.config.ok();
@@ -181,7 +181,7 @@ pub fn plan_init(request: &InitRequest<'_>) -> Result<InitPlan, InitError> {
     Ok(InitPlan { root, home, items, notes, gates: suggestions.gates, agent })
 }
 
-/// Makes what is planned and not there yet. When it fails, what it made is gone again.
+/// Creates everything planned that does not exist yet. On failure, what it created is removed again.
 pub fn perform(plan: &InitPlan) -> Result<Vec<InitStep>, InitError> {
     make(&plan.items)
 }
@@ -201,7 +201,7 @@ fn make(items: &[PlannedItem]) -> Result<Vec<InitStep>, InitError> {
     Ok(steps)
 }
 
-/// What a set-up made so far; taken back unless the whole succeeds.
+/// What a setup created so far; removed on drop unless the whole succeeds.
 #[derive(Default)]
 struct Made {
     paths: Vec<Utf8PathBuf>,
@@ -243,14 +243,14 @@ impl Drop for Made {
             return;
         }
         for path in self.paths.iter().rev() {
-            // A directory that is no longer empty stays.
+            // A directory that is no longer empty is kept.
             let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
             let _ = if is_directory { fs::remove_dir(path) } else { fs::remove_file(path) };
         }
     }
 }
 
-/// Makes what home is to hold and does not yet, and nothing outside it; returns what was made.
+/// Creates what is missing in home, and nothing outside it; returns what was created.
 pub fn scaffold_home(home: &Utf8Path) -> Result<Vec<Utf8PathBuf>, InitError> {
     let steps = make(&home_items(home))?;
     let made = steps.into_iter().filter(|step| step.outcome == StepOutcome::Created);
@@ -259,7 +259,7 @@ pub fn scaffold_home(home: &Utf8Path) -> Result<Vec<Utf8PathBuf>, InitError> {
 
 fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
     let specs = home.join("specs");
-    // Git keeps no empty directories; those that hold something need no help.
+    // Git does not track empty directories, so they get a placeholder file.
     let kept = |name: &str| {
         let directory = specs.join(name);
         let keeper = file(directory.join(".gitkeep"), String::new());
@@ -288,7 +288,7 @@ fn home_items(home: &Utf8Path) -> Vec<PlannedItem> {
     ]
 }
 
-/// The built-in text of a prompt, as a file to be changed.
+/// The built-in text of a prompt, as a file to edit.
 fn template(home: &Utf8Path, kind: PromptKind) -> PlannedItem {
     file(home.join(kind.file_name()), kind.builtin_text().to_owned())
 }
@@ -302,7 +302,7 @@ fn file(path: Utf8PathBuf, text: String) -> PlannedItem {
     PlannedItem { is_there: is_there(&path), path, content: ItemContent::File(text) }
 }
 
-/// Looks who has the mailbox's place. Returns where ours goes instead, if a new configuration is to say so.
+/// Checks whether the mailbox's path is in use. Returns the alternative path, if a new configuration must set it.
 fn examine_mailbox(
     request: &InitRequest<'_>,
     has_settings: bool,
@@ -322,7 +322,7 @@ fn examine_mailbox(
     Ok(moved)
 }
 
-/// Returns a note if home's own ignore file lacks something it should hold.
+/// Returns a note if home's own ignore file lacks entries.
 fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitignore");
     let text = fs::read_to_string(&path).ok()?;
@@ -330,7 +330,7 @@ fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
 }
 
-/// Returns a note if home's own attributes file does not say how plans are merged.
+/// Returns a note if home's own attributes file does not configure merging plans.
 fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitattributes");
     let text = fs::read_to_string(&path).ok()?;
@@ -338,7 +338,7 @@ fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
     lacks.then_some(InitNote::AttributesLack { path })
 }
 
-/// Returns a note if the PRD that is there does not fit the schema: it may be of another loop.
+/// Returns a note if the existing PRD does not match the schema: it may be from another loop.
 fn foreign_prd(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(PRD_FILE);
     let text = fs::read_to_string(&path).ok()?;
@@ -346,7 +346,7 @@ fn foreign_prd(home: &Utf8Path) -> Option<InitNote> {
     Some(InitNote::ForeignPrd { path, errors: error.errors })
 }
 
-/// Checks that a path can be made: what is above it is a directory, and writable.
+/// Checks that a path can be created: its parent is a writable directory.
 fn check_place(path: &Utf8Path) -> Result<(), InitError> {
     let above = path.ancestors().skip(1).find(|above| is_there(above));
     let Some(above) = above else { return Ok(()) };
@@ -357,7 +357,7 @@ fn check_place(path: &Utf8Path) -> Result<(), InitError> {
         .map_err(|errno| InitError::NotWritable { path: above.to_owned(), source: errno.into() })
 }
 
-/// Whether anything has the name, be it a link that leads nowhere.
+/// Whether the path exists, even as a dangling symlink.
 fn is_there(path: &Utf8Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What a person should know about a set-up beyond the files it makes.
+//! Notes about a setup for the person, in addition to the created files.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::detect::checks::{SuggestedGate, Suggestions};
 use crate::home::CONFIG_FILE;
 use crate::plan_file::merge_driver;
 
-/// One thing to know. Its text names it; [`InitNote::hint`] says what can be done.
+/// One note. Its text describes it; [`InitNote::hint`] gives advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InitNote {
     NotARepository {
         root: Utf8PathBuf,
     },
-    /// Another tool's mailbox is left alone; ours goes where `moved` says.
+    /// Another tool's mailbox is left alone; ours goes to `moved`.
     ForeignMailbox {
         path: Utf8PathBuf,
         moved: Option<String>,
@@ -25,7 +25,7 @@ pub enum InitNote {
         names: Vec<String>,
     },
     NoChecks,
-    /// The directory that becomes home holds something else already.
+    /// The directory chosen as home already contains other files.
     HomeHasOtherFiles {
         path: Utf8PathBuf,
     },
@@ -33,20 +33,20 @@ pub enum InitNote {
         path: Utf8PathBuf,
         lines: Vec<String>,
     },
-    /// Home's attributes do not say how plans are merged.
+    /// Home's attributes do not configure merging plans.
     AttributesLack {
         path: Utf8PathBuf,
     },
-    /// The PRD that is there does not fit the schema.
+    /// The existing PRD does not match the schema.
     ForeignPrd {
         path: Utf8PathBuf,
         errors: Vec<String>,
     },
-    /// The configuration that is there does not load.
+    /// The existing configuration does not load.
     ConfigProblem {
         problem: String,
     },
-    /// The configuration that is there has no gate that runs this.
+    /// The existing configuration has no gate that runs this.
     GateNotConfigured {
         gate: SuggestedGate,
     },
@@ -56,12 +56,12 @@ pub enum InitNote {
     CacheNotConfigured {
         path: String,
     },
-    /// Hooks of the project check commits, and no gate runs them.
+    /// Commit hooks of the project run checks, and no gate runs them.
     HooksNoGate {
         file: &'static str,
         run: Vec<String>,
     },
-    /// A tool of the project would look at home's files as well.
+    /// A tool of the project would also process home's files.
     ToolMeetsHome {
         tool: &'static str,
         file: &'static str,
@@ -70,7 +70,7 @@ pub enum InitNote {
 }
 
 impl InitNote {
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             InitNote::NotARepository { .. } => {
@@ -178,7 +178,7 @@ impl fmt::Display for InitNote {
     }
 }
 
-/// Returns what the configuration lacks of what the project's files suggest. Only what is run counts, not names.
+/// Returns the suggested gates that the configuration lacks. Commands are compared, not names.
 pub(super) fn compare(
     config: Result<&Config, &ConfigError>,
     suggestions: &Suggestions,

@@ -1,4 +1,4 @@
-//! The text of a new `ralph.toml`: what was found, with the file that told, and the few settings people ask for first.
+//! The text of a new `ralph.toml`: the findings with their source files, and the most requested settings.
 //!
 //! Whatever names were found, the text is valid: values are quoted, and a comment never leaves its line.
 
@@ -8,11 +8,11 @@ use crate::config::{render_list, render_string};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{SuggestedCheckout, SuggestedGate, Suggestions};
 
-/// What a new configuration says.
+/// The content of a new configuration.
 pub(super) struct NewSettings<'a> {
     pub(super) agent: Option<&'a str>,
     pub(super) found: &'a [FoundAgent],
-    /// Where it is not a usual place.
+    /// Set if it is not a default path.
     pub(super) home: Option<String>,
     pub(super) mailbox: Option<&'a str>,
     pub(super) suggestions: &'a Suggestions,
@@ -112,7 +112,7 @@ fn render_gates(text: &mut String, gates: &[SuggestedGate]) {
     }
 }
 
-/// Writes a comment. What could end its line, or is not allowed in one, becomes a question mark.
+/// Writes a comment. Characters that could end its line, or are not allowed in one, become question marks.
 fn comment(text: &mut String, words: &str) {
     let words = words.replace(|c: char| c.is_control(), "?");
     line(text, &format!("# {words}"));

@@ -1,6 +1,6 @@
 //! The texts of the files in a new home.
 
-/// What home's own ignore file ignores.
+/// The entries of home's own ignore file.
 pub(super) const IGNORED: [&str; 4] = ["runs/", "ralph.log", "specs/sessions/", ".*.ralph-tmp"];
 
 /// Returns the text of home's own ignore file.
@@ -43,7 +43,7 @@ What holds for the whole codebase and every run should know.
 One section per story, the newest last: what was done, what was learned, what is left.
 ";
 
-/// A map with a box for every topic that the prompt of a mapper lists.
+/// A map with a checkbox for every topic in a mapper's prompt.
 pub(super) fn codebase_map(topics: &[&str]) -> String {
     let boxes: Vec<String> = topics.iter().map(|topic| format!("- [ ] {topic}")).collect();
     format!(

@@ -1,10 +1,10 @@
-//! The journal: every fact, one line each, in private state, and mirrored where people look.
+//! The journal: one line per fact, in private state, and mirrored for people.
 //!
-//! Invariant: when [`Journal::append`] returns without an error, the line is on disk, and all before it. The mirror (`ralph.log` in home)
-//! is for reading only: it lies where agents can write, so nothing is ever read from it, no link at its place is followed,
-//! and a mirror that cannot be written holds up nothing and is reported once.
+//! Invariant: when [`Journal::append`] returns without an error, the line and all before it are on disk. The mirror
+//! (`ralph.log` in home) is write-only: agents can write there, so nothing is ever read from it, symlinks at its path
+//! are not followed, and a mirror that cannot be written delays nothing and is reported once.
 //!
-//! What is recorded is folded into the journal's board and told to its subscriber, in this order and after it is on disk.
+//! After a fact is on disk, it is folded into the journal's board and then passed to its subscriber.
 
 mod snapshot;
 
@@ -34,30 +34,30 @@ pub struct Journal {
     file: AppendFile,
     mirror: Option<JournalMirror>,
     report: Option<MirrorReport>,
-    /// The invocation whose lines these are.
+    /// The invocation that these lines belong to.
     workflow: Option<RunId>,
-    /// Its start, until there is something else to record: one that does nothing leaves no line.
+    /// Its start, deferred until there is something else to record: an invocation that does nothing leaves no line.
     opening: Option<(Timestamp, JournalEvent)>,
     board: Board,
     subscriber: Option<Box<dyn Subscriber>>,
 }
 
-/// Called with the first thing that goes wrong with the mirror, and then no more.
+/// Called with the first problem of the mirror, and then not again.
 pub type MirrorReport = Box<dyn FnOnce(&PathError) + Send>;
 
-/// Where people read along.
+/// The copy of the journal for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JournalMirror {
     pub(crate) path: Utf8PathBuf,
     pub(crate) format: LogFormat,
 }
 
-/// One fact, rendered.
+/// One rendered fact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalLine<'a> {
-    /// What is kept.
+    /// The line in the journal.
     pub record: &'a str,
-    /// What the mirror shows, if it is not the record itself.
+    /// The line in the mirror, if it differs.
     pub mirrored: Option<&'a str>,
 }
 
@@ -78,7 +78,7 @@ pub enum ReadJournalError<E> {
 }
 
 impl ReadJournalError<JournalLineError> {
-    /// Tells whether a line is damaged, and not only of a newer Ralph.
+    /// Whether a line is damaged, rather than from a newer Ralph.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             ReadJournalError::Path(_) => false,
@@ -105,24 +105,24 @@ impl Journal {
         })
     }
 
-    /// Mirrors the journal to a file, which is only written while its directory exists.
+    /// Mirrors the journal to a file, which is written only while its directory exists.
     pub(crate) fn mirrored(self, mirror: Option<JournalMirror>) -> Self {
         Journal { mirror, ..self }
     }
 
-    /// Folds all that is recorded, also by others.
+    /// Folds everything recorded, including by other processes.
     pub fn fold(&mut self) -> Result<(), ReadJournalError<JournalLineError>> {
         self.board = load_board(&self.path)?;
         Ok(())
     }
 
-    /// Tells whether the last line has its end.
+    /// Whether the last line is complete.
     pub(crate) fn is_whole(&self) -> Result<bool, PathError> {
         self.file.is_whole()
     }
 
-    /// Keeps a damaged journal aside, and goes on with the lines that can be read. To be called with the run lock held.
-    /// `keep_aside` gets all of it, with what is lost.
+    /// Keeps a damaged journal aside, and continues with the readable lines. The caller must hold the run lock.
+    /// `keep_aside` gets the whole journal, and what is lost.
     pub(crate) fn repair(
         &mut self,
         keep_aside: impl FnOnce(&Utf8Path, &[u8], &str) -> Result<(), PathError>,
@@ -144,12 +144,13 @@ impl Journal {
         Ok(())
     }
 
-    /// What all recorded entries add up to, but for what others recorded since [`Journal::fold`].
+    /// The fold of all recorded entries, except those by other processes since [`Journal::fold`].
     pub const fn board(&self) -> &Board {
         &self.board
     }
 
-    /// Marks all further lines as those of one invocation, and has them told. Its start is recorded before the first.
+    /// Marks all further lines with one invocation, and sets the subscriber. The start is recorded before the first of
+    /// them.
     pub(crate) fn attach(
         &mut self,
         at: Timestamp,
@@ -161,12 +162,12 @@ impl Journal {
         self.subscriber = Some(subscriber);
     }
 
-    /// Tells whether anything of the invocation was recorded.
+    /// Whether anything of the invocation was recorded.
     pub(crate) const fn has_begun(&self) -> bool {
         self.opening.is_none()
     }
 
-    /// Returns who follows a run that has begun.
+    /// Returns the observer of a run that has begun.
     pub(crate) fn follow(&mut self, run: &RunId) -> Box<dyn RunObserver> {
         match &mut self.subscriber {
             Some(subscriber) => subscriber.follow(run, &self.board),
@@ -174,26 +175,26 @@ impl Journal {
         }
     }
 
-    /// Shows that the wait that was recorded last goes on.
+    /// Shows that the wait recorded last continues.
     pub(crate) fn waiting(&mut self, left: Duration) {
         if let Some(subscriber) = &mut self.subscriber {
             subscriber.waiting(left);
         }
     }
 
-    /// Names who is to know when the mirror cannot be written.
+    /// Sets the callback for problems of the mirror.
     pub fn report_mirror_problem(&mut self, report: MirrorReport) {
         self.report = Some(report);
     }
 
-    /// Appends a fact durably. Tells if a torn line of a dead writer had to be cut first.
+    /// Appends a fact durably. Returns the torn line of a dead writer if it had to be truncated first.
     pub(crate) fn append(&mut self, line: JournalLine<'_>) -> Result<Option<TornTail>, PathError> {
         let torn = self.file.append(line.record)?;
         self.append_to_mirror(line);
         Ok(torn)
     }
 
-    /// Writes the mirror, and reports the first problem with it.
+    /// Writes the mirror, and reports its first problem.
     fn append_to_mirror(&mut self, line: JournalLine<'_>) {
         if let Some(mirror) = &self.mirror
             && let Err(problem) =
@@ -205,8 +206,8 @@ impl Journal {
         }
     }
 
-    /// Records an event, mirrored in the form people asked for; then it is folded and told. It is durable, but for what
-    /// home says too: that becomes durable with the next line. Thousands of specs may be passed over in one start.
+    /// Records an event, mirrored in the configured format; then it is folded and passed on. It is durable, except for
+    /// facts that home contains too: those become durable with the next line. One start may skip thousands of specs.
     pub(crate) fn record(
         &mut self,
         at: Timestamp,
@@ -239,9 +240,9 @@ impl Journal {
     }
 }
 
-/// Records a change that a person made to the plan. The mirror in home is left alone: such a command writes nothing there
-/// but the plan. The line is not synced: the plan's own commit is the durable record of the change, and a sync would cost
-/// such a command a tenth of its time.
+/// Records a person's change to the plan. The mirror in home is not written: such a command changes only the plan
+/// there. The line is not synced: the plan's own commit is the durable record of the change, and a sync would cost such
+/// a command a tenth of its time.
 pub fn record_persons_change(
     journal: &Utf8Path,
     at: Timestamp,
@@ -253,9 +254,9 @@ pub fn record_persons_change(
     Ok(())
 }
 
-/// Reads a journal from its beginning, one line at a time. A missing journal is empty.
+/// Reads a journal from the beginning, one line at a time. A missing journal is empty.
 ///
-/// A last line without a line end was never finished (a torn write); it is left out and reported.
+/// A last line without a line end is a torn write; it is skipped and reported.
 pub fn for_each_line<E>(
     path: &Utf8Path,
     mut take: impl FnMut(&str) -> Result<(), E>,
@@ -276,7 +277,7 @@ fn open_optional(path: &Utf8Path) -> Result<Option<DiskFile>, PathError> {
     }
 }
 
-/// Reads the whole lines of a journal from an offset on.
+/// Reads the complete lines of a journal, starting at an offset.
 struct Lines<'f> {
     path: Utf8PathBuf,
     reader: BufReader<DiskReader<'f>>,
@@ -287,7 +288,7 @@ struct Lines<'f> {
 }
 
 impl<'f> Lines<'f> {
-    /// As much is read at once: long journals are read whole.
+    /// The read size: long journals are read completely.
     const CHUNK: usize = 256 << 10;
 
     fn new(path: &Utf8Path, file: &'f DiskFile, offset: u64, number: usize) -> Self {
@@ -295,7 +296,7 @@ impl<'f> Lines<'f> {
         Lines { path: path.to_owned(), reader, bytes: Vec::new(), offset, number, torn: None }
     }
 
-    /// Returns the next line without its end.
+    /// Returns the next line without its line end.
     fn next<E>(&mut self) -> Result<Option<&str>, ReadJournalError<E>> {
         self.bytes.clear();
         let read = self.reader.read_until(b'\n', &mut self.bytes);
@@ -315,23 +316,23 @@ impl<'f> Lines<'f> {
         }
     }
 
-    /// The error of a line that was read and cannot be used.
+    /// The error for an unusable line.
     fn refused<E>(&self, source: E) -> ReadJournalError<E> {
         ReadJournalError::Line { path: self.path.clone(), line: self.number, source }
     }
 
-    /// Where the last whole line ends.
+    /// The end offset of the last complete line.
     const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many lines there are before that.
+    /// The number of lines before that offset.
     const fn number(&self) -> usize {
         self.number
     }
 }
 
-/// The mirror is opened anew for each line, so that a person may move or delete it at any time.
+/// The mirror is reopened for each line, so that a person may move or delete it at any time.
 fn append_to_mirror(path: &Utf8Path, text: &str) -> io::Result<()> {
     let mut line = text.to_owned();
     line.push('\n');

@@ -1,9 +1,9 @@
-//! The board of a journal, and a snapshot of it, so that not every start reads all of a long journal.
+//! A snapshot of a journal's board, so that not every start has to read all of a long journal.
 //!
-//! Invariant: a snapshot is only ever a shortcut. It is the board of all lines before an offset, and is used only if the
-//! journal still has the same bytes before that offset; anything odd about it, and the journal is folded from its
-//! beginning. It is written by who has just folded from the file, never from a board that a session has kept: between a
-//! session's own lines there may be lines of others.
+//! Invariant: a snapshot is only a cache. It is the board of all lines before an offset, and is used only if the
+//! journal still has the same bytes before that offset; on any mismatch the journal is folded from the beginning. It is
+//! written only directly after folding from the file, never from a session's board: other processes may have added
+//! lines between the session's own.
 
 use camino::Utf8Path;
 use ralph_model::board::{BOARD_VERSION, Board};
@@ -15,26 +15,26 @@ use crate::digest;
 use crate::files::disk::DiskFile;
 use crate::files::{read_optional, replace_unsynced};
 
-/// A new snapshot is written when as many bytes were folded since the last.
+/// A new snapshot is written after folding this many bytes.
 const WORTH_KEEPING: u64 = 4 << 20;
 
-/// How many bytes before the offset must be the same.
+/// How many bytes before the offset are compared.
 const COMPARED: u64 = 4 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Snapshot {
     version: u32,
-    /// The program that folded: another may fold otherwise.
+    /// The version of the program that folded: another may fold differently.
     ralph: String,
     offset: u64,
-    /// How many lines there are before the offset.
+    /// The number of lines before the offset.
     lines: usize,
-    /// Of the bytes right before the offset.
+    /// The digest of the bytes directly before the offset.
     digest: String,
     board: Board,
 }
 
-/// Folds a journal, beginning with its snapshot if that can be used. A missing journal is empty.
+/// Folds a journal, starting from its snapshot if that is valid. A missing journal is empty.
 pub fn load_board(journal: &Utf8Path) -> Result<Board, ReadJournalError<JournalLineError>> {
     load(journal, WORTH_KEEPING)
 }
@@ -55,13 +55,13 @@ fn load(
         applied.map_err(|source| reader.refused(source))?;
     }
     if reader.offset() - begin >= worth_keeping {
-        // A reader without write access folds again the next time.
+        // A reader without write access has to fold again next time.
         let _ = write(&path, &file, &reader, &board);
     }
     Ok(board)
 }
 
-/// Reads a snapshot that fits the journal.
+/// Reads a snapshot that matches the journal.
 fn read(path: &Utf8Path, journal: &DiskFile) -> Option<Snapshot> {
     let text = read_optional(path).ok()??;
     let snapshot: Snapshot = serde_json::from_slice(&text).ok()?;
@@ -85,7 +85,7 @@ fn write(path: &Utf8Path, journal: &DiskFile, reader: &Lines<'_>, board: &Board)
     replace_unsynced(path, &text).ok()
 }
 
-/// Hashes the bytes right before an offset; `None` where the journal does not reach it, or no line ends there.
+/// Hashes the bytes directly before an offset; `None` if the journal is shorter, or no line ends there.
 fn digest_before(journal: &DiskFile, offset: u64) -> Option<String> {
     let begin = offset.saturating_sub(COMPARED);
     let mut bytes = vec![0; usize::try_from(offset - begin).ok()?];
@@ -151,7 +151,7 @@ mod tests {
         load(&journal, 1).unwrap();
         let good = fs::read_to_string(&snapshot).unwrap();
         let offset = lines[..150].concat().len();
-        // It is used at all: what it says of lines that are not folded again shows.
+        // It is really used: a forged value in lines that are not folded again is visible.
         let forged = good.replace("\"asked\":100", "\"asked\":1000");
         fs::write(&snapshot, &forged).unwrap();
         assert_eq!(load(&journal, u64::MAX).unwrap().questions_asked(), 1000);
@@ -171,7 +171,7 @@ mod tests {
             fs::write(&snapshot, odd).unwrap();
             assert_eq!(load(&journal, u64::MAX).unwrap(), fold(&lines[..150]));
         }
-        // Another journal at the same place, longer than the old one.
+        // A different journal at the same path, longer than the old one.
         fs::write(&snapshot, &forged).unwrap();
         let other: Vec<String> = lines.iter().map(|line| line.replace("item-", "other-")).collect();
         fs::write(&journal, other.concat()).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
 
-        /// However often and wherever a snapshot was written, and with a torn tail or without.
+        /// However often and wherever a snapshot was written, with or without a torn tail.
         #[test]
         fn with_snapshots_a_journal_folds_as_without(
             mut cuts in prop::collection::vec(0..120_usize, 1..5),

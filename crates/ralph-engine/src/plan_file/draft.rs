@@ -1,10 +1,10 @@
-//! The plan as the agent of a run has changed it, kept in private state until the run is over.
+//! The plan including the changes of a run's agent, kept in private state until the run has ended.
 //!
-//! While a run goes on the plan's file is not touched, so nothing that the agent does to the work tree (`git reset --hard`,
-//! `git stash`, `git add -A`, a checkout of another branch) loses a change that was acknowledged, or takes it into a commit.
-//! After the run the changes are merged, record by record, into what the file holds then: a person may have changed it
-//! meanwhile. A draft is on disk before its change is acknowledged, and until the file has it; merging it twice changes nothing
-//! more, so a crash in between does no harm.
+//! During a run the plan's file is not touched, so nothing the agent does to the working tree (`git reset --hard`, `git
+//! stash`, `git add -A`, checking out another branch) loses an acknowledged change, or adds it to a commit. After the
+//! run the changes are merged, record by record, into the current file: a person may have changed it meanwhile. A draft
+//! is on disk from before its change is acknowledged until the file contains it; merging is idempotent, so a crash in
+//! between does no harm.
 
 use std::collections::HashSet;
 
@@ -19,15 +19,15 @@ use crate::files::{
 use crate::git::history::LineChange;
 use crate::state::State;
 
-/// A plan, and what a run made of it.
+/// A plan, and a run's version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Draft {
     /// The file when the run began.
     base: Vec<u8>,
     plan: Vec<u8>,
-    /// What was changed, as far as this process knows.
+    /// The changes, as far as this process knows.
     changes: Vec<Change>,
-    /// What the changes are committed as; `None` if there are none.
+    /// The commit message of the changes; `None` if there are none.
     message: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Draft {
         Draft { plan: base.clone(), base, changes: Vec::new(), message: None }
     }
 
-    /// Reads what a run of a killed Ralph left. One that cannot be read is kept aside: its writers are locked out.
+    /// Reads the draft of a killed Ralph's run. An unreadable one is kept aside: the caller holds the writers' lock.
     pub(super) fn load(state: &State, path: &Utf8Path) -> Result<Option<Draft>, PathError> {
         let Some(bytes) = read_optional(&place(state, path))? else { return Ok(None) };
         let draft = || {
@@ -69,12 +69,12 @@ impl Draft {
         &self.plan
     }
 
-    /// Returns what was changed and what it is committed as, if anything was.
+    /// Returns the changes and their commit message, if there are any.
     pub(super) fn changes(&self) -> Option<(&[Change], &str)> {
         Some((&self.changes, self.message.as_deref()?))
     }
 
-    /// Takes in a change, which is on disk when this returns.
+    /// Adds a change, which is on disk when this returns.
     pub(super) fn take(
         &mut self,
         change: &Change,
@@ -97,16 +97,16 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes a draft that the file has. It must not return when the power fails: a person may have removed by then what it
-    /// added.
+    /// Removes a draft that the file contains. It must not reappear after a power failure: by then a person may have
+    /// removed what it added.
     pub(super) fn forget(state: &State, path: &Utf8Path) -> Result<(), PathError> {
         remove_durably(&place(state, path))
     }
 
-    /// Returns the plan with what the file holds now.
+    /// Returns the plan merged with the current file.
     ///
-    /// Where a person and the run changed the same record in ways that exclude each other, the person's word stands; what the
-    /// run added is there in any case.
+    /// If a person and the run changed the same record in incompatible ways, the person's version wins; the run's
+    /// additions are kept in any case.
     pub(super) fn merged_into(&self, file: &[u8]) -> Vec<u8> {
         if file == self.base {
             return self.plan.clone();
@@ -115,7 +115,7 @@ impl Draft {
     }
 }
 
-/// Merges the plan. A person's word stands where both changed the same field; what Ralph or a run added is there in any
+/// Merges the plan. A person's version wins if both changed the same field; additions of Ralph or a run are kept in any
 /// case.
 pub(crate) fn merge_plan(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
     let merged = |base: &[u8], ours: &[u8]| {
@@ -127,7 +127,8 @@ pub(crate) fn merge_plan(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<u8> {
         Some(merged) if is_workable(&merged) || !is_workable(theirs) => return merged,
         _ => {}
     }
-    // Of two records with one id none can be told to have gone. The person has mended that, and Ralph changes no such record.
+    // With duplicate ids it is unknown which record was removed. The person has resolved that, and Ralph changes no
+    // such record.
     let doubled = repeated_ids(base).chain(repeated_ids(ours)).collect();
     let (base, ours) = (without(base, &doubled), without(ours, &doubled));
     merged(&base, &ours).unwrap_or_else(|| added_to(theirs, &base, &ours))
@@ -141,7 +142,7 @@ fn id_in(line: &[u8]) -> Option<String> {
     id_of(line.strip_suffix(b"\n").unwrap_or(line))
 }
 
-/// Returns the ids that more than one record of a plan has.
+/// Returns the duplicate ids of a plan.
 fn repeated_ids(plan: &[u8]) -> impl Iterator<Item = String> {
     let mut seen = HashSet::new();
     lines(plan).filter_map(id_in).filter(move |id| !seen.insert(id.clone()))
@@ -156,7 +157,7 @@ fn without(plan: &[u8], ids: &HashSet<String>) -> Vec<u8> {
         .collect()
 }
 
-/// Returns a plan with the records that another added to its base. What else both changed is as the first has it.
+/// Returns a plan plus the records that another added to its base. Other changes of both are taken from the first.
 fn added_to(file: &[u8], base: &[u8], plan: &[u8]) -> Vec<u8> {
     let ids = |bytes: &[u8]| -> HashSet<String> {
         bytes.split(|byte| *byte == b'\n').filter_map(id_of).collect()

@@ -1,8 +1,8 @@
-//! What a change was meant to be committed as, noted before it is written.
+//! The intended commit message of a change, recorded before it is written.
 //!
-//! Whether a task left the file because it was accepted or because it was deleted is recorded in the commit message
-//! only. A note exists exactly as long as a change may be on disk and not in git. A process that holds the write lock and
-//! finds a note of another writer knows that the writer died, or that it was a run whose changes are committed at its end.
+//! Whether a task was removed because it was accepted or because it was deleted is recorded only in the commit message.
+//! A note exists exactly as long as a change may be on disk and not in git. A process that holds the write lock and
+//! finds another writer's note knows that the writer died, or that it was a run whose changes are committed at its end.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use crate::files::PathError;
 use crate::files::note::{clear_note, read_note, write_note};
 use crate::state::State;
 
-/// A change that is to be committed.
+/// A change to be committed.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Intent {
     message: String,
-    /// Of the file as the change leaves it.
+    /// The digest of the file after the change.
     digest: String,
 }
 
@@ -29,11 +29,12 @@ impl Intent {
     ) -> Result<(), PathError> {
         let intent = Intent { message: message.to_owned(), digest: digest.to_owned() };
         let text = serde_json::to_string(&intent).expect("it is plain data");
-        // After a power failure there may be a note without a change, or a change without a note: either only costs the message.
+        // After a power failure there may be a note without a change, or a change without a note: either only costs the
+        // message.
         write_note(&place(state, plan), &text)
     }
 
-    /// Returns the note that a dead writer left. A damaged one is none.
+    /// Returns the note of a dead writer. A damaged one is ignored.
     pub(super) fn left(state: &State, plan: &Utf8Path) -> Result<Option<Intent>, PathError> {
         let text = read_note(&place(state, plan))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
@@ -47,7 +48,7 @@ impl Intent {
         &self.message
     }
 
-    /// Tells whether the file is as the change was to leave it.
+    /// Whether the file matches the result of the change.
     pub(super) fn was_written(&self, bytes: &[u8]) -> bool {
         self.digest == digest::of_bytes(bytes)
     }

@@ -1,10 +1,10 @@
-//! Every id that a plan ever had, in a file that grows.
+//! All ids that a plan ever had, in a growing file.
 //!
-//! Its first line says what it is about, the second up to which commit it tells and how much of the file counts; then come
-//! the ids, one a line. New ids are written behind those that count, then the second line is written over in place, so a
-//! crash between the two leaves the ids as they were. Growing costs much less than a rename over the old file, which makes
-//! ext4 write the new one to disk at once. A file that is not as it says is not believed, and losing it costs time and
-//! nothing else, so it is not synced. Only who holds the plan's lock writes it.
+//! Its first line identifies it, the second has the last commit it covers and the valid length; then come the ids, one
+//! per line. New ids are written after the valid ones, then the second line is overwritten in place, so a crash between
+//! the two leaves the old ids valid. Growing is much cheaper than renaming over the old file, which makes ext4 write
+//! the new one to disk at once. An inconsistent file is ignored, and losing it only costs time, so it is not synced.
+//! The caller must hold the plan's lock to write it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ use crate::files::disk::open_to_patch;
 use crate::files::{create_private_directory, read_optional, replace_unsynced};
 use crate::git::Oid;
 
-/// Every id that was ever in the plan.
+/// All ids that were ever in the plan.
 #[derive(Default)]
 pub(crate) struct KnownIds {
-    /// One a line, with a newline before the first and after the last.
+    /// One per line, with a newline before the first and after the last.
     kept: Vec<u8>,
     new: BTreeSet<String>,
 }
@@ -31,14 +31,14 @@ impl KnownIds {
         can_be_kept(id) && (self.new.contains(id) || self.is_kept(id))
     }
 
-    /// Takes in an id that may be known already.
+    /// Adds an id that may be known already.
     pub(crate) fn add(&mut self, id: &str) {
         if can_be_kept(id) && !self.new.contains(id) {
             self.new.insert(id.to_owned());
         }
     }
 
-    /// Takes in the ids of lines of a plan.
+    /// Adds the ids in lines of a plan.
     pub(super) fn add_lines<'l>(&mut self, lines: impl IntoIterator<Item = &'l &'l [u8]>) {
         for line in lines {
             match Record::of_line(line) {
@@ -53,26 +53,26 @@ impl KnownIds {
         memchr::memmem::find(&self.kept, format!("\n{id}\n").as_bytes()).is_some()
     }
 
-    /// The ids that are not kept yet, one a line.
+    /// The ids not stored yet, one per line.
     fn unkept(&self) -> Vec<u8> {
         let new = self.new.iter().filter(|id| !self.is_kept(id));
         new.flat_map(|id| [id.as_bytes(), b"\n"].concat()).collect()
     }
 }
 
-/// No id of Ralph's has such a character; a foreign one is not looked for.
+/// Ralph's own ids never have such a character; others are not looked up.
 fn can_be_kept(id: &str) -> bool {
     !id.contains(['\n', '\0'])
 }
 
-/// Every id that was ever in the plan, read when the first one is asked about.
+/// All ids that were ever in the plan, read on first use.
 pub struct PastIds<'a> {
     past: Option<&'a dyn PlanPast>,
     read: OnceCell<Option<KnownIds>>,
 }
 
 impl<'a> PastIds<'a> {
-    /// Without a past, no id was ever in the plan.
+    /// Without a history, no id was ever in the plan.
     pub fn of(past: Option<&'a Past>) -> PastIds<'a> {
         PastIds::in_past(past.map(|past| past as &dyn PlanPast))
     }
@@ -85,12 +85,12 @@ impl<'a> PastIds<'a> {
         self.read.get_or_init(|| self.past.and_then(|past| past.ids().ok())).as_ref()
     }
 
-    /// Tells whether an id was in the plan, as far as its past can be read.
+    /// Whether an id was in the plan, as far as its history is readable.
     pub fn has(&self, id: &str) -> bool {
         self.read().is_some_and(|known| known.has(id))
     }
 
-    /// Tells whether all of the past could be read: the repository may be a clone without it, or lack contents.
+    /// Whether the whole history could be read: the repository may be a shallow clone, or lack contents.
     pub fn is_whole(&self) -> bool {
         self.past.is_none_or(|past| !past.is_shallow() && self.read().is_some())
     }
@@ -99,7 +99,7 @@ impl<'a> PastIds<'a> {
 /// The file.
 pub(super) struct IdsFile {
     path: Utf8PathBuf,
-    /// What it is about, in a line.
+    /// Its first line, which identifies it.
     about: String,
 }
 
@@ -109,7 +109,7 @@ impl IdsFile {
         IdsFile { path, about }
     }
 
-    /// Returns what is kept, and up to which commit; `None` where there is nothing that can be believed.
+    /// Returns the stored ids, and the last commit they cover; `None` if there is no valid content.
     pub(super) fn read(&self) -> Option<(Oid, KnownIds)> {
         let mut bytes = read_optional(&self.path).ok()??;
         let rest = bytes.strip_prefix(self.about.as_bytes())?.strip_prefix(b"\n")?;
@@ -119,7 +119,7 @@ impl IdsFile {
         let length: usize = length.trim_start().parse().ok()?;
         let start = self.about.len() + 1 + line.len();
         let ids = bytes.get(start..length)?;
-        // A loss of power may leave a part of it empty, or cut it short.
+        // A power failure may leave zeros or truncate it.
         if !ids.ends_with(b"\n") || memchr::memchr(0, ids).is_some() {
             return None;
         }
@@ -128,7 +128,7 @@ impl IdsFile {
         Some((tip, KnownIds { kept: bytes, new: BTreeSet::new() }))
     }
 
-    /// Writes what was read and what is new; what cannot be kept is found again.
+    /// Writes the stored and the new ids; on failure they are computed again.
     pub(super) fn write(&self, tip: &Oid, known: &KnownIds) {
         let new = known.unkept();
         let head = self.about.len() + 1;
@@ -145,7 +145,7 @@ impl IdsFile {
         }
     }
 
-    /// Writes the new ids, then the line that makes them count, each at its offset.
+    /// Writes the new ids, then the line that makes them valid, each at its offset.
     fn grow(&self, ids: (usize, &[u8]), status: (usize, &str)) -> io::Result<()> {
         let file = open_to_patch(&self.path, false)?;
         file.write_all_at(ids.1, ids.0 as u64)?;
@@ -153,7 +153,7 @@ impl IdsFile {
     }
 }
 
-/// The second line, as long for one number as for another.
+/// The second line, of constant length.
 fn status(tip: &Oid, length: usize) -> String {
     format!("{} {length:>15}\n", tip.as_str())
 }

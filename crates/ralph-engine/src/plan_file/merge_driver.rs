@@ -1,8 +1,8 @@
-//! Git's merges of the plan: record by record where both sides can be read, else line by line as git does it.
+//! Git's merges of the plan: record by record if both sides can be parsed, otherwise line by line by git.
 //!
-//! The driver is named in a repository's own configuration, which no clone takes along, and asked for by an attributes file
-//! in home, which every clone does. Where the one is there without the other git merges lines, and where the Ralph that
-//! was named is no more the driver has git do it. Another program that is called `ralph` is never asked.
+//! The driver is configured in a repository's own configuration, which clones do not copy, and requested by an
+//! attributes file in home, which every clone has. If only one of them exists git merges lines, and if the configured
+//! Ralph no longer exists the driver falls back to git. Another program called `ralph` is never run.
 
 use std::fs;
 
@@ -17,29 +17,29 @@ use crate::git::{Git, GitError, GitProgram};
 /// The driver's name in attributes and settings.
 const DRIVER: &str = "ralph-plan";
 
-/// What the driver is asked: `%O` is the base, `%A` ours and the result, `%B` theirs, `%P` the plan's path.
+/// The driver's arguments: `%O` is the base, `%A` ours and the result, `%B` theirs, `%P` the plan's path.
 const ARGUMENTS: &str = "merge-plan %O %A %B %P";
 
-/// Returns what git has a shell run. Git expands `%` in it, and the shell reads quotes.
+/// Returns the shell command for git. Git expands `%` in it, and the shell interprets quotes.
 fn command(program: &Utf8Path) -> String {
     let program = program.as_str().replace('%', "%%").replace('\'', r"'\''");
     format!("test -x '{program}' && exec '{program}' {ARGUMENTS}; exec git merge-file %A %O %B")
 }
 
-/// What a merge came to; the result is in place of our side.
+/// The result of a merge, written to our side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergedFile {
     Clean,
-    /// A person has to decide; both versions are between markers.
+    /// A person has to decide; both versions are between conflict markers.
     Conflicts(Vec<Conflict>),
-    /// The plans could not be merged as plans, and their lines were; a person has to look if there are conflicts.
+    /// The plans could not be merged as plans, so their lines were; a person has to resolve conflicts, if any.
     ByLine {
         why: MergeError,
         result: LineMerge,
     },
 }
 
-/// A merge was not made; our side is as it was.
+/// A merge failed; our side is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeFileError {
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub enum MergeFileError {
     Git(#[from] GitError),
 }
 
-/// Merges what `ours` and `theirs` made of `base`, into `ours`.
+/// Merges `ours` and `theirs`, which derive from `base`, into `ours`.
 pub fn merge_files(
     program: &GitProgram,
     [base, ours, theirs]: [&Utf8Path; 3],
@@ -57,7 +57,7 @@ pub fn merge_files(
         |path: &Utf8Path| fs::read(path).map_err(|source| PathError::new("read", path, source));
     match merge(&read(base)?, &read(ours)?, &read(theirs)?) {
         Ok(merged) => {
-            // A file of git's own making, which git reads next: it needs no more than to be written.
+            // A temporary file of git, which reads it next: durability does not matter.
             fs::write(ours, &merged.bytes)
                 .map_err(|source| PathError::new("write", ours, source))?;
             Ok(match merged.conflicts {
@@ -77,7 +77,7 @@ pub(crate) fn attributes() -> String {
     format!("# Plans are merged by record: `ralph merge-plan`.\n{PLAN_FILE} merge={DRIVER}\n")
 }
 
-/// Tells whether an attributes file asks for the driver.
+/// Whether an attributes file requests the driver.
 pub(crate) fn asks_for_driver(attributes: &str) -> bool {
     attributes.lines().any(|line| {
         !line.trim_start().starts_with('#') && line.contains(&format!("merge={DRIVER}"))
@@ -89,16 +89,16 @@ pub(crate) fn asks_for_driver(attributes: &str) -> bool {
 pub(crate) enum DriverState {
     /// By this very program.
     This,
-    /// By what is configured there instead.
+    /// By something else that is configured there.
     Another,
     /// Line by line.
     Absent,
 }
 
-/// The setting that names the driver.
+/// The setting of the driver.
 pub(crate) const SETTING: &str = "merge.ralph-plan.driver";
 
-/// Tells what the value of [`SETTING`] comes to.
+/// Interprets the value of [`SETTING`].
 pub(crate) fn state_of(configured: Option<&str>, program: &Utf8Path) -> DriverState {
     match configured {
         None => DriverState::Absent,
@@ -107,8 +107,8 @@ pub(crate) fn state_of(configured: Option<&str>, program: &Utf8Path) -> DriverSt
     }
 }
 
-/// Configures this `program` as the repository's merge driver for plans; `false` if it was configured before. The entry
-/// of another Ralph is replaced, that of a person is not.
+/// Configures this `program` as the repository's merge driver for plans; `false` if it already was. The entry of
+/// another Ralph is replaced, a person's own is not.
 pub fn install(git: &Git, program: &Utf8Path) -> Result<bool, GitError> {
     let is_ours = |found: &str| found.contains(ARGUMENTS);
     let title = "Ralph's plan, record by record";

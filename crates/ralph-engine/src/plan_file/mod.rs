@@ -1,12 +1,12 @@
-//! `plan.jsonl` on disk and in git: one writer at a time, each change whole, and committed alone.
+//! `plan.jsonl` on disk and in git: one writer at a time, atomic changes, each in its own commit.
 //!
-//! A change is made under the write lock, on what the file holds then, and is on disk before the lock is given back. From
-//! before it is read until it is committed the index of the repository is held too, so that git does not replace the file
-//! meanwhile; what is committed is what was written, on the branch whose file was read, or nothing. What
-//! is to be committed is noted first ([`intent`]), so that a change which a crash left uncommitted is committed by the next
-//! one under its own message: the history would tell another story otherwise. What agents change during a run is kept apart
-//! until the run is over ([`draft`]). What became of tasks that are no longer in
-//! the file, and which ids were ever taken, [`past`] knows. Permissions are checked elsewhere.
+//! A change is made under the write lock, on the current file, and is on disk before the lock is released. The index
+//! lock of the repository is held from before the file is read until the change is committed, so that git does not
+//! replace the file meanwhile; either exactly the written content is committed, on the branch whose file was read, or
+//! nothing. The commit message is recorded first ([`intent`]), so that a change left uncommitted by a crash is
+//! committed by the next writer under its own message: otherwise the history would be wrong. Changes by agents during a
+//! run are kept separate until the run has ended ([`draft`]). [`past`] knows the outcome of removed tasks, and all ids
+//! ever used. Permissions are checked elsewhere.
 
 pub(crate) mod draft;
 mod intent;
@@ -41,37 +41,37 @@ use crate::home::Home;
 use crate::repository::HeldFile;
 use crate::state::State;
 
-/// The plan's name in home.
+/// The plan's file name in home.
 pub const PLAN_FILE: &str = "plan.jsonl";
 
-/// How long another writer, or another program that holds the index, is waited for.
+/// How long to wait for another writer, or another program that holds the index.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The plan of one home.
 pub struct PlanFile {
     path: Utf8PathBuf,
     lock: Utf8PathBuf,
-    /// The lock of whoever runs agents in this home.
+    /// The lock of the process that runs agents in this home.
     run_lock: Utf8PathBuf,
     state: State,
-    /// The repository that has the plan, if one has.
+    /// The repository that contains the plan, if any.
     past: Option<Box<dyn PlanPast>>,
     /// Whether changes are committed at all.
     commits: bool,
     signing: Signing,
     patience: Duration,
-    /// What was changed by this writer and is to be committed later.
+    /// Changes of this writer to be committed later.
     later: Mutex<Vec<Change>>,
-    /// A version of the file that was staged and that a commit of this writer took the place of.
+    /// A staged version of the file that a commit of this writer replaced.
     displaced: Mutex<Option<Oid>>,
-    /// What the agent of the run under way, or of one that is just over, sees and changes.
+    /// What the agent of the current run, or of one that just ended, sees and changes.
     draft: Mutex<Option<Draft>>,
 }
 
 /// A change that is on disk.
 struct Written {
     change: Change,
-    /// The file as it was read, and as it is now.
+    /// The file before and after the change.
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -104,16 +104,16 @@ pub enum PlanFileError {
     Git(#[from] GitError),
     #[error("the plan was changed, but not committed")]
     Commit(#[from] CommitError),
-    /// A change that is not made on top of one that cannot be committed: each has a message of its own.
+    /// Not made because an earlier change cannot be committed: each has its own message.
     #[error("nothing was changed: the change before this one is still to be committed")]
     Waits(#[source] CommitError),
-    /// The file that was read is no more the one to be changed.
+    /// The file changed since it was read.
     #[error("the change was not kept")]
     Lost(#[source] CommitError),
 }
 
 impl PlanFileError {
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             PlanFileError::Commit(CommitError::Git(error)) => error.hint().map(|hint| {
@@ -165,7 +165,7 @@ impl PlanFile {
         PlanFile::over(past.map(|past| Box::new(past) as Box<dyn PlanPast>), state, home, signing)
     }
 
-    /// Opens the plan of a home whose repository has this past.
+    /// Opens the plan of a home with the history of its repository.
     pub(crate) fn over(
         past: Option<Box<dyn PlanPast>>,
         state: &State,
@@ -187,7 +187,7 @@ impl PlanFile {
         }
     }
 
-    /// Keeps the plan out of git, for a person who does not want home committed.
+    /// Keeps the plan out of git, if the person does not want home committed.
     #[must_use]
     pub fn uncommitted(self) -> PlanFile {
         PlanFile { commits: false, ..self }
@@ -197,7 +197,7 @@ impl PlanFile {
         &self.path
     }
 
-    /// Returns the plan: what the file holds, with what the agent of a run has changed.
+    /// Returns the plan: the file, including the changes of a run's agent.
     pub fn read(&self) -> Result<Vec<u8>, PathError> {
         let file = self.read_file()?;
         Ok(match &*self.draft() {
@@ -206,12 +206,12 @@ impl PlanFile {
         })
     }
 
-    /// Returns what the file holds; nothing where there is none.
+    /// Returns the content of the file; empty if missing.
     fn read_file(&self) -> Result<Vec<u8>, PathError> {
         Ok(read_optional(&self.path)?.unwrap_or_default())
     }
 
-    /// Begins a run: its agent sees the plan as it is now, whatever becomes of the file meanwhile.
+    /// Begins a run: its agent sees the current plan, whatever happens to the file meanwhile.
     pub(crate) fn begin_run(&self) -> Result<(), PlanFileError> {
         let _lock = self.lock()?;
         self.land()?;
@@ -219,13 +219,13 @@ impl PlanFile {
         Ok(())
     }
 
-    /// Takes over what a run of a killed Ralph changed. Only for a process that holds the run lock.
+    /// Takes over the changes of a killed Ralph's run. The caller must hold the run lock.
     pub fn for_runs(self) -> Result<PlanFile, PathError> {
         *self.draft() = Draft::load(&self.state, &self.path)?;
         Ok(self)
     }
 
-    /// Returns the plan as the agent of the run under way sees it.
+    /// Returns the plan as seen by the agent of the current run.
     pub(crate) fn read_in_run(&self) -> Result<Vec<u8>, PathError> {
         match &*self.draft() {
             Some(draft) => Ok(draft.plan().to_vec()),
@@ -233,7 +233,7 @@ impl PlanFile {
         }
     }
 
-    /// Makes a change that the agent of the run under way asks for. The file has it after the run.
+    /// Makes a change requested by the agent of the current run. It is written to the file after the run.
     pub(crate) fn change_in_run<E>(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, E>,
@@ -257,10 +257,11 @@ impl PlanFile {
         Ok(change)
     }
 
-    /// Writes what the agent of a run that is over has changed. Committing is for later, as one change. The lock is held.
+    /// Writes the changes of a finished run's agent. They are committed later, as one change. The caller must hold the
+    /// lock.
     fn land(&self) -> Result<(), PlanFileError> {
         if self.draft().is_none() && Draft::is_left(&self.state, &self.path) {
-            // Of a killed Ralph, unless one is at work now.
+            // The draft of a killed Ralph, unless one is running now.
             if is_owned(&self.run_lock) {
                 return Ok(());
             }
@@ -279,7 +280,7 @@ impl PlanFile {
 
     fn write_draft(&self, draft: &Draft, message: &str) -> Result<(), PlanFileError> {
         self.heal()?;
-        // A checkout must not come between reading and writing.
+        // No checkout may happen between reading and writing.
         let _held = self.hold_index()?;
         let before = self.read_file()?;
         let after = draft.merged_into(&before);
@@ -291,7 +292,7 @@ impl PlanFile {
         Ok(())
     }
 
-    /// Makes a change and writes it; committing is for later, be it by another writer.
+    /// Makes a change and writes it; it is committed later, possibly by another writer.
     pub(crate) fn change(
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
@@ -305,7 +306,7 @@ impl PlanFile {
             self.heal()?;
         }
         let before = later.len();
-        // A checkout must not come between reading and writing.
+        // No checkout may happen between reading and writing.
         let held = self.hold_index()?;
         let changed = self.write(
             change,
@@ -348,7 +349,7 @@ impl PlanFile {
         Ok(written.change)
     }
 
-    /// Commits what is written: what was changed for later as what it was, then whatever else was edited.
+    /// Commits what is written: deferred changes with their own messages, then any other edits.
     pub fn commit(&self) -> Result<(), PlanFileError> {
         let _lock = self.lock()?;
         self.land()?;
@@ -359,12 +360,12 @@ impl PlanFile {
         Ok(Intent::settle(&self.state, &self.path)?)
     }
 
-    /// Returns what tells whether an id was ever in the plan.
+    /// Returns the lookup of all ids that were ever in the plan.
     pub(crate) fn known_ids(&self) -> PastIds<'_> {
         PastIds::in_past(self.past.as_deref())
     }
 
-    /// Calls a function with what a change needs to know that the plan does not say.
+    /// Calls a function with the context that a change needs in addition to the plan.
     pub fn with_context<T>(
         &self,
         done_at: DoneAt,
@@ -381,17 +382,17 @@ impl PlanFile {
         })
     }
 
-    /// Returns the version of the file that was staged, if the last commit took its place and nothing else has it.
+    /// Returns the staged version of the file, if the last commit replaced it and nothing else contains it.
     pub fn displaced(&self) -> Option<Oid> {
         self.displaced.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says what of the plan's past is not here, and how to fetch it.
+    /// Explains which part of the plan's history is missing, and how to fetch it.
     pub fn gap(&self) -> Option<String> {
         self.past.as_ref().and_then(|past| past.gap())
     }
 
-    /// Returns the commit that work which is done now is in.
+    /// Returns the commit that contains work finished now.
     pub fn done_at(&self) -> Result<DoneAt, PlanFileError> {
         let Some(past) = &self.past else { return Ok(DoneAt::Unborn) };
         let head = past.git().current_head()?;
@@ -399,7 +400,7 @@ impl PlanFile {
         Ok(commit.map_or(DoneAt::Unborn, DoneAt::Commit))
     }
 
-    /// Tells whether the file is not what `HEAD` has.
+    /// Whether the file differs from `HEAD`.
     pub fn is_uncommitted(&self) -> Result<bool, PlanFileError> {
         let Some(past) = self.past.as_ref().filter(|_| self.commits) else { return Ok(false) };
         let committed = match past.git().head()?.id() {
@@ -425,7 +426,7 @@ impl PlanFile {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what the file is to be committed as that is about to be written.
+    /// Records the commit message of a change that is about to be written.
     fn note(&self, message: Option<String>, digest: &str) -> Result<(), PathError> {
         match message.filter(|_| self.commits && self.past.is_some()) {
             Some(message) => Intent::note(&self.state, &self.path, &message, digest),
@@ -448,7 +449,8 @@ impl PlanFile {
                 other => other,
             })?;
         }
-        // It may have died before its file had a name; git would take that in with everything else.
+        // The writer may have died before renaming its temporary file, which git would otherwise add with everything
+        // else.
         if disk::is_directory(self.home()) {
             remove_abandoned(self.home())?;
         }
@@ -492,7 +494,7 @@ impl PlanFile {
         }
     }
 
-    /// Keeps git from replacing the file, where it is committed.
+    /// Keeps git from replacing the file, if it is committed.
     fn hold_index(&self) -> Result<Option<Box<dyn HeldFile + '_>>, GitError> {
         let past = self.past.as_ref().filter(|_| self.commits);
         past.map(|past| past.git().hold_index(self.patience)).transpose()
@@ -502,7 +504,7 @@ impl PlanFile {
         CommitRequest { paths, message, signing: self.signing, patience: self.patience }
     }
 
-    /// Commits the file as it was written since the index is held.
+    /// Commits the file as written while the index is locked.
     fn commit_written(
         &self,
         message: &str,
@@ -540,7 +542,7 @@ impl PlanFile {
     }
 }
 
-/// Tells whether a plan is as a change was noted to leave it: it is Ralph's own, and only not committed yet.
+/// Whether a plan matches a recorded intent: then it is Ralph's own change, only not committed yet.
 pub(crate) fn is_as_noted(state: &State, plan: &Utf8Path) -> Result<bool, PathError> {
     let Some(bytes) = read_optional(plan)? else { return Ok(false) };
     let noted = Intent::left(state, plan)?.is_some_and(|intent| intent.was_written(&bytes));
@@ -548,7 +550,7 @@ pub(crate) fn is_as_noted(state: &State, plan: &Utf8Path) -> Result<bool, PathEr
         || read_note(&state.vouched(plan))?.is_some_and(|known| known == digest::of_bytes(&bytes)))
 }
 
-/// Numbers for new ids. They need not be secret, only unlike those of other processes.
+/// Random numbers for new ids. They need not be secret, only different from those of other processes.
 fn random_numbers() -> impl FnMut() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     let mut count = 0_u64;

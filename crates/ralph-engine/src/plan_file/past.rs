@@ -1,9 +1,9 @@
-//! What the plan was: every id it ever had, and what became of every task, read from git and kept between commands.
+//! The history of the plan: all ids and the outcome of every task, read from git and cached between commands.
 //!
-//! The results are cached in private state, with the last commit that they cover. That commit must be an ancestor of the
-//! one that is asked about, else everything is read again: a rewritten history is never patched. A merge among the new
+//! The results are cached in private state, with the last commit they cover. That commit must be an ancestor of the
+//! requested one, otherwise everything is read again: a rewritten history is never patched. A merge among the new
 //! commits also causes a full read, because the order of events on both sides is not known from one of them. Losing the
-//! cache costs time and nothing else.
+//! cache only costs time.
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -23,43 +23,42 @@ use crate::git::{Git, GitError, GitProgram, ObjectError, Oid, real_directory};
 use crate::repository::GitAccess;
 use crate::state::State;
 
-/// The format of what is kept.
+/// The format version of the cache.
 const FORMAT: u32 = 3;
 
-/// As many new commits are read again rather than written down.
+/// Up to this many new commits are read again instead of updating the cache.
 const NOT_WORTH_KEEPING: usize = 8;
 
-/// What is said where history ends with the clone, and how to fetch the rest.
+/// The message for a shallow clone, and how to fetch the rest.
 pub const SHALLOW: &str =
     "this clone is shallow, and `git fetch --unshallow` fetches what came before";
 
 /// The history of a plan in its repository.
 pub struct Past {
     git: Git,
-    /// From the root of the work tree.
+    /// Relative to the root of the working tree.
     path: Utf8PathBuf,
-    /// Where things are kept; nowhere for whoever may not write there.
+    /// The cache directory; `None` for processes that may not write there.
     cache: Option<Utf8PathBuf>,
 }
 
-/// What a plan file needs of the repository that has it. The simulation has another implementation.
+/// What a plan file needs from its repository. The simulation has another implementation.
 pub(crate) trait PlanPast: Send + Sync {
     fn git(&self) -> &dyn GitAccess;
 
-    /// The plan, from the root of the work tree.
+    /// The path of the plan, relative to the root of the working tree.
     fn path(&self) -> &Path;
 
-    /// Returns every id that the plan ever had on the way to where the work tree stands.
+    /// Returns all ids that the plan ever had up to `HEAD`.
     fn ids(&self) -> Result<KnownIds, PastError>;
 
-    /// Takes in the ids of a commit that was just made, which replaced the plan `before` by `after`. See
-    /// [`Past::note_commit`].
+    /// Adds the ids of a new commit, which replaced the plan `before` by `after`. See [`Past::note_commit`].
     fn note_commit(&self, made: &Committed, before: &[u8], after: &[u8]);
 
-    /// Tells whether history ends with the clone.
+    /// Whether the clone is shallow.
     fn is_shallow(&self) -> bool;
 
-    /// Says what of the past is not here and how to fetch it.
+    /// Explains which part of the history is missing and how to fetch it.
     fn gap(&self) -> Option<String>;
 }
 
@@ -89,7 +88,7 @@ impl PlanPast for Past {
     }
 }
 
-/// The past could not be read.
+/// The history could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     #[error("commit, branch or tag `{name}` not found")]
@@ -101,7 +100,7 @@ pub enum PastError {
 }
 
 impl PastError {
-    /// Returns what a person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             PastError::UnknownRevision { .. } => {
@@ -120,15 +119,15 @@ impl PastError {
     }
 }
 
-/// The last commit of a history that is asked for.
+/// The last commit of a requested history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
     pub commit: Oid,
-    /// The branch that it is the end of.
+    /// The branch that ends there.
     pub(crate) branch: Option<String>,
 }
 
-/// What kept ids are about.
+/// What cached ids depend on.
 #[derive(Serialize)]
 struct About<'p> {
     format: u32,
@@ -136,7 +135,7 @@ struct About<'p> {
     branch: Option<&'p str>,
 }
 
-/// How what is kept begins: what it is about.
+/// The header of a cache file, which identifies its content.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Label {
     format: u32,
@@ -145,17 +144,17 @@ struct Label {
     tip: Oid,
 }
 
-/// A report that was made before, and of what.
+/// Identifies a cached report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportKey {
     format: u32,
     tip: Oid,
     branch: Option<String>,
-    /// The plan's file in the work tree.
+    /// The plan's file in the working tree.
     plan: Option<Stamp>,
 }
 
-/// What tells one version of a file from another without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     inode: u64,
@@ -165,9 +164,9 @@ struct Stamp {
 }
 
 impl Past {
-    /// Opens the history of a home's plan; `None` where home is in no work tree.
+    /// Opens the history of a home's plan; `None` if home is not in a working tree.
     pub fn of(program: &GitProgram, home: &Utf8Path, state: Option<&State>) -> Option<Past> {
-        // A home that is not there yet will lie where its parent lies.
+        // A home that does not exist yet will be in the repository of its parent.
         let there = home.ancestors().find(|directory| directory.is_dir())?;
         let git = Git::discover(program.clone(), there).ok()?;
         let beyond = home.strip_prefix(there).ok()?;
@@ -181,12 +180,12 @@ impl Past {
         &self.git
     }
 
-    /// The plan, from the root of the work tree.
+    /// The path of the plan, relative to the root of the working tree.
     pub fn path(&self) -> &Path {
         self.path.as_std_path()
     }
 
-    /// Says what of the past is not here and how to fetch it; `None` where all of it is.
+    /// Explains which part of the history is missing and how to fetch it; `None` if it is complete.
     pub fn gap(&self) -> Option<String> {
         if self.git.is_shallow() {
             return Some(SHALLOW.to_owned());
@@ -194,19 +193,20 @@ impl Past {
         self.ids().err().and_then(|error| error.hint())
     }
 
-    /// Returns the path of the cache. A shallow history is not cached: the cache would still be used once it is complete.
+    /// Returns the path of the cache. A shallow history is not cached: the cache would still be used once it is
+    /// complete.
     fn cache(&self) -> Option<&Utf8Path> {
         self.cache.as_deref().filter(|_| !self.git.is_shallow())
     }
 
-    /// Returns where the work tree stands; `None` if nothing was committed yet.
+    /// Returns `HEAD`; `None` if it is unborn.
     pub fn here(&self) -> Result<Option<Tip>, PastError> {
         let head = self.git.current_head()?;
         let branch = head.branch().map(str::to_owned);
         Ok(head.id().cloned().map(|commit| Tip { commit, branch }))
     }
 
-    /// Returns what a branch, a tag or any other name of a commit means.
+    /// Resolves a branch, a tag or any other commit name.
     pub fn named(&self, name: &str) -> Result<Tip, PastError> {
         if let Some(commit) = self.git.tip(&format!("refs/heads/{name}"))? {
             return Ok(Tip { commit, branch: Some(name.to_owned()) });
@@ -217,12 +217,12 @@ impl Past {
         }
     }
 
-    /// Tells whether the plan is in git but to be kept out of the work tree, as by a sparse checkout.
+    /// Whether the plan is in git but excluded from the working tree, as by a sparse checkout.
     pub fn is_left_out(&self) -> bool {
         self.git.is_left_out(self.path()).unwrap_or(false)
     }
 
-    /// Tells whether a commit of work is here and does not lead to where the work tree stands, or is not here at all.
+    /// Whether a commit of work is not an ancestor of `HEAD`, or does not exist here.
     pub fn is_orphaned(&self, commit: &str) -> bool {
         let Ok(Some(found)) = self.git.resolve(commit) else { return true };
         match self.git.current_head().map(|head| head.id().cloned()) {
@@ -231,7 +231,7 @@ impl Past {
         }
     }
 
-    /// Returns every id that the plan ever had on the way to where the work tree stands.
+    /// Returns all ids that the plan ever had up to `HEAD`.
     pub(crate) fn ids(&self) -> Result<KnownIds, PastError> {
         let Some(tip) = self.here()? else { return Ok(KnownIds::default()) };
         let file = self.ids_file(&tip);
@@ -255,11 +255,11 @@ impl Past {
         Ok(known)
     }
 
-    /// Records a commit that was just made, which replaced the plan `before` by `after`, so that whoever asks for ids next
-    /// need not read it.
+    /// Records a new commit, which replaced the plan `before` by `after`, so that the next query for ids need not read
+    /// it.
     ///
-    /// Only where every id up to its parent is known, and the parent's plan is `before`: then the lines that were added have
-    /// all ids that are missing.
+    /// Only if all ids up to its parent are known, and the parent's plan is `before`: then the added lines contain all
+    /// missing ids.
     pub(super) fn note_commit(&self, made: &Committed, before: &[u8], after: &[u8]) {
         let tip = Tip { commit: made.id.clone(), branch: made.branch.clone() };
         let Some(file) = self.ids_file(&tip) else { return };
@@ -270,7 +270,7 @@ impl Past {
         }
     }
 
-    /// Where the ids are kept that the plan had on the way to a commit.
+    /// Returns the cache file of the ids up to a commit.
     fn ids_file(&self, tip: &Tip) -> Option<IdsFile> {
         let path = self.cache()?.join(format!("ids-{}", branch_name(tip)));
         let about = About { format: FORMAT, path: &self.path, branch: tip.branch.as_deref() };
@@ -290,7 +290,7 @@ impl Past {
         })?)
     }
 
-    /// Returns what became of every task on the way to a commit.
+    /// Returns the outcome of every task up to a commit.
     pub fn history(&self, tip: &Tip) -> Result<History, PastError> {
         let name = format!("history-{}", branch_name(tip));
         let kept = self.kept(&name, tip).and_then(|(label, bytes)| {
@@ -314,7 +314,7 @@ impl Past {
         Ok(history)
     }
 
-    /// Adds versions to a history. One that goes on with what is known stops at a merge.
+    /// Adds versions to a history. When continuing a cached one, stops at a merge.
     fn fold(
         &self,
         tip: &Tip,
@@ -359,13 +359,13 @@ impl Past {
         self.keep(name, tip, &bytes);
     }
 
-    /// Returns what a report of everything up to a commit depends on; `None` while the plan may still be being written.
+    /// Returns what a report up to a commit depends on; `None` while the plan may still be changing.
     pub fn report_key(&self, tip: &Tip, now: Timestamp) -> Option<ReportKey> {
         let worktree = self.git.place().worktree.as_ref()?;
         let plan = match worktree.join(&self.path).symlink_metadata() {
             Err(_) => None,
             Ok(found) => {
-                // A change in the same tick of the clock would not be seen.
+                // A change within the same clock tick would not be detected.
                 let settled = now.as_second().saturating_sub(found.ctime().max(found.mtime())) >= 2;
                 settled.then_some(())?;
                 let changed = (found.ctime(), found.ctime_nsec());
@@ -381,7 +381,7 @@ impl Past {
         })
     }
 
-    /// Opens a report that was made before of the same things.
+    /// Opens a cached report for the same key.
     pub fn report(&self, key: &ReportKey) -> Option<std::fs::File> {
         use std::io::{BufRead, BufReader, Seek, SeekFrom};
         let file = std::fs::File::open(self.cache()?.join("report.json")).ok()?;
@@ -394,18 +394,18 @@ impl Past {
         Some(file)
     }
 
-    /// Keeps a report for the next time.
+    /// Caches a report.
     pub fn keep_report(&self, key: &ReportKey, report: &str) {
         let Some(cache) = self.cache() else { return };
         let label = serde_json::to_string(key).expect("it is plain data");
         let text = format!("{label}\n{report}");
         let written = create_private_directory(cache)
             .and_then(|()| replace_unsynced(&cache.join("report.json"), text.as_bytes()));
-        // What cannot be kept is made again.
+        // On failure it is computed again.
         drop(written);
     }
 
-    /// Returns what was kept about a branch, with its label.
+    /// Returns the cached content of a branch, with its label.
     fn kept(&self, name: &str, tip: &Tip) -> Option<(Label, Vec<u8>)> {
         let mut bytes = read_optional(&self.cache()?.join(name)).ok()??;
         let end = memchr::memchr(b'\n', &bytes)?;
@@ -424,17 +424,17 @@ impl Past {
         bytes.extend_from_slice(content);
         let written = create_private_directory(cache)
             .and_then(|()| replace_unsynced(&cache.join(name), &bytes));
-        // What cannot be kept is read again.
+        // On failure it is read again.
         drop(written);
     }
 }
 
-/// Names the file for what is known of a branch; all that is on none shares one.
+/// Returns the name of a branch's cache file; all commits without a branch share one.
 fn branch_name(tip: &Tip) -> String {
     crate::state::file_name(tip.branch.as_deref().unwrap_or("(none)"))
 }
 
-/// Takes the address out of `Name <mail>`.
+/// Extracts the address from `Name <mail>`.
 fn mail(author: &str) -> &str {
     let inside = author.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>'));
     inside.map_or(author, |(mail, _)| mail)

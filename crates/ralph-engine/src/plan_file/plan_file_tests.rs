@@ -20,7 +20,7 @@ impl World {
         World::at(place, ".git/private")
     }
 
-    /// A home in a place, with its private state in a directory of it.
+    /// A home in a place, with its private state in a subdirectory.
     fn at(place: Place, private: &str) -> World {
         let workspace = find_workspace(Some(&place.root), &place.root).unwrap();
         let home = workspace.home(None);
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// A container beside its host, `sudo`, another user: each has a private state of its own.
+/// A container on the same host, `sudo`, another user: each has its own private state.
 #[test]
 fn a_writer_with_another_private_state_is_waited_for_and_named() {
     let world = World::new();
@@ -95,7 +95,7 @@ fn a_locked_index_is_explained_and_nothing_is_changed() {
     assert_eq!(subjects, "ralph: task add - second\nralph: set spec a.md\n");
 }
 
-/// Two branches, each with a task that the other has not; on `other`.
+/// Two branches, each with a task that the other lacks; `other` is checked out.
 fn two_branches() -> World {
     let world = World::new();
     world.set_spec("a.md").unwrap();
@@ -107,7 +107,7 @@ fn two_branches() -> World {
     world
 }
 
-/// The tasks of a branch, a done one with a mark.
+/// The tasks of a branch, with a mark for done ones.
 fn tasks_on(world: &World, branch: &str) -> Vec<String> {
     let plan = world.place.git(&["show", &format!("{branch}:ralph/{PLAN_FILE}")]);
     let of = |record: serde_json::Value| {
@@ -135,7 +135,7 @@ fn git_switches_no_branch_between_the_read_and_the_commit() {
     assert!(!file.is_uncommitted().unwrap());
 }
 
-/// `git checkout` moves `HEAD` after it gave the index back.
+/// `git checkout` moves `HEAD` after releasing the index lock.
 #[test]
 fn a_checkout_that_has_yet_to_move_head_is_waited_for() {
     let world = two_branches();
@@ -162,7 +162,7 @@ fn a_checkout_that_has_yet_to_move_head_is_waited_for() {
     assert!(!file.is_uncommitted().unwrap());
 }
 
-/// `git checkout` looks the branch up before it takes the index, and may miss a commit in between.
+/// `git checkout` resolves the branch before it locks the index, and may miss a commit in between.
 #[test]
 fn a_plan_that_is_staged_as_an_earlier_commit_has_it_is_not_built_upon() {
     let world = two_branches();
@@ -187,7 +187,7 @@ fn ids_are_known_from_history_with_and_without_what_is_kept() {
     for _ in 0..2 {
         assert!(knows("t-gone1") && !knows("t-gone") && !knows("") && !knows("t-gone1\n"));
     }
-    // More than is worth reading again every time is written down.
+    // So many that the cache is updated.
     for number in 0..40 {
         world.add(&format!(r#"{{"id": "t-n{number:03}", "name": "x"}}"#)).unwrap();
     }
@@ -223,7 +223,7 @@ fn ids_of_ones_own_commits_are_known_without_reading_them_again() {
     assert!(knows("t-0001"));
     world.file().change_and_commit(|plan| plan.delete("t-0001")).unwrap();
     assert_eq!(known_up_to(), head());
-    // A line that a person wrote and did not commit is in the next commit, and not in the file of ids before.
+    // A line that a person wrote and did not commit is in the next commit, but was not in the id file before.
     let path = world.file().path().to_owned();
     let plan = std::fs::read_to_string(&path).unwrap();
     let line = "{\"t\":\"task\",\"id\":\"t-hand\",\"spec\":\"a.md\",\"name\":\"x\",\"s\":\"p\"}\n";

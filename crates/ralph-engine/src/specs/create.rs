@@ -1,4 +1,4 @@
-//! Making a new spec: the next free number, a name from its title, and a text to fill in.
+//! Creates a new spec: the next free number, a name from its title, and a template.
 
 use std::fs;
 
@@ -8,21 +8,21 @@ use ralph_model::spec::name::{InvalidSpecPath, SpecPath, new_file_name, number_o
 
 use crate::files::{Creation, PathError, create_directory, create_new};
 
-/// How often another number is tried because another process took the one that was free.
+/// How often another number is tried because another process took the free one.
 const MOST_TRIES: u64 = 100;
 
-/// How deep state and specs are looked through for numbers that are taken.
+/// How deep specs and state are searched for used numbers.
 const DEEPEST: usize = 32;
 
-/// A spec that is to be made.
+/// A spec to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSpec<'a> {
     pub title: &'a str,
-    /// The directory below `specs/` it goes to.
+    /// Its directory below `specs/`.
     pub area: Option<&'a str>,
 }
 
-/// Why no spec was made.
+/// Why no spec was created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewSpecError {
     #[error("no name can be made of the title `{title}`")]
@@ -37,7 +37,7 @@ pub enum NewSpecError {
     Path(#[from] PathError),
 }
 
-/// Makes a spec that was not there, with the number after the highest that was ever used here.
+/// Creates a new spec, with the number after the highest one ever used here.
 pub fn create(specs: &Utf8Path, new: NewSpec<'_>) -> Result<SpecPath, NewSpecError> {
     let area = new.area.map(|area| area.replace('\\', "/"));
     let area = area.as_deref().map(|area| area.trim_matches('/')).filter(|area| !area.is_empty());
@@ -59,7 +59,7 @@ pub fn create(specs: &Utf8Path, new: NewSpec<'_>) -> Result<SpecPath, NewSpecErr
     Err(NewSpecError::NoNumber { last })
 }
 
-/// Makes the directories of an area. None of them may be a link: specs are not looked for behind one.
+/// Creates the directories of an area. None of them may be a symlink: specs are not discovered behind one.
 fn prepare_area(specs: &Utf8Path, area: &str) -> Result<(), NewSpecError> {
     let mut directory = specs.to_owned();
     for part in area.split('/') {
@@ -72,7 +72,8 @@ fn prepare_area(specs: &Utf8Path, area: &str) -> Result<(), NewSpecError> {
     Ok(create_directory(&directory)?)
 }
 
-/// Returns the highest number in use. State counts, too: a new spec must not find itself done by one that is gone.
+/// Returns the highest number in use. State counts, too: a new spec must not be considered done because of a removed
+/// one.
 fn highest_number(directory: &Utf8Path, depth: usize) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let numbers = entries.map(|entry| {

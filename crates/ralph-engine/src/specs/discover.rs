@@ -11,17 +11,17 @@ use ralph_model::spec::name::{STATE_DIRECTORIES, SpecPath, is_spec_name};
 use super::SpecProblem;
 use crate::files::disk::{FileKind, list};
 
-/// How deep areas may lie in each other: no backlog is deeper, and a walk has to end.
+/// The maximum depth of areas, which bounds the walk.
 const DEEPEST: usize = 32;
 
-/// The specs that were found, in the order they are taken, and what was in the way.
+/// The specs found, in processing order, and the problems.
 #[derive(Debug, Default)]
 pub struct Backlog {
     pub specs: Vec<SpecPath>,
     pub problems: Vec<SpecProblem>,
 }
 
-/// Finds every spec below a home's `specs/`; that there is none is a problem, too.
+/// Finds every spec below a home's `specs/`; finding none is a problem, too.
 pub fn discover(specs: &Utf8Path) -> Backlog {
     let mut walk = Walk { root: specs, backlog: Backlog::default() };
     walk.directory(Utf8Path::new(""), 0);
@@ -39,7 +39,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Looks through a directory, named by its path below the root.
+    /// Walks a directory, given by its path below the root.
     fn directory(&mut self, below: &Utf8Path, depth: usize) {
         let is_root = below.as_str().is_empty();
         let path = if is_root { self.root.to_owned() } else { self.root.join(below) };
@@ -62,10 +62,10 @@ impl Walk<'_> {
             };
             match entry.name.into_string() {
                 Ok(name) => self.entry(&below.join(&name), &name, kind, depth),
-                // Other files of such names are none of ours.
+                // Other files with such names are not ours.
                 Err(name) if kind == FileKind::Directory || is_markdown(&name) => {
                     let path = path.as_std_path().join(&name).display().to_string();
-                    // On one line, whatever is in it.
+                    // Escaped, so that it stays on one line.
                     let path = path.escape_debug().to_string();
                     self.problem(SpecProblem::Name { path });
                 }
@@ -90,7 +90,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A link to a file within `specs/` is as good as the file; no other is followed.
+    /// A symlink to a file within `specs/` is treated like the file; no other is followed.
     fn link(&mut self, below: &Utf8Path, name: &str) {
         let path = self.root.join(below);
         let target = fs::metadata(&path);

@@ -1,7 +1,7 @@
-//! The backlog as it lies on disk: finding specs, checking them, making new ones.
+//! The backlog on disk: discovering, checking and creating specs.
 //!
-//! All problems are reported at once, with file and line. Directories are walked without following links: a link
-//! that leads out of `specs/` could make anything a spec. Which files are a spec's state is `ralph_model::spec`'s to say.
+//! All problems are reported at once, with file and line. Directories are walked without following symlinks: a link out
+//! of `specs/` could make any file a spec. `ralph_model::spec` defines which files are a spec's state.
 
 mod create;
 mod discover;
@@ -21,14 +21,14 @@ pub use discover::{Backlog, discover};
 /// The directory of specs in home.
 pub const SPECS: &str = "specs";
 
-/// Returns where the spec is that a plan names: in `specs/`, else in the workspace.
+/// Returns the path of a spec named in a plan: in `specs/`, otherwise in the workspace.
 pub fn locate(home: &Utf8Path, workspace: &Utf8Path, name: &str) -> Utf8PathBuf {
     let usual = home.join(SPECS).join(name);
     let elsewhere = workspace.join(name);
     if !is_file(&usual) && is_file(&elsewhere) { elsewhere } else { usual }
 }
 
-/// Something about the backlog that a person has to put right.
+/// A problem of the backlog that a person has to fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecProblem {
     #[error("no specs in `{directory}`")]
@@ -50,7 +50,7 @@ pub enum SpecProblem {
 }
 
 impl SpecProblem {
-    /// Whether it is only about the name of one file, which no other spec depends on.
+    /// Whether it only concerns the name of one file, which no other spec depends on.
     pub fn is_of_a_name(&self) -> bool {
         matches!(self, SpecProblem::Name { .. } | SpecProblem::Path { .. })
     }
@@ -92,7 +92,7 @@ pub(crate) fn load(specs: &Utf8Path, path: &SpecPath) -> Result<LoadedSpec, Spec
     }
 }
 
-/// Reads a spec without asking what is in it.
+/// Reads a spec without checking its content.
 pub(crate) fn read(specs: &Utf8Path, path: &SpecPath) -> Result<String, SpecProblem> {
     let path = specs.join(path.as_str());
     let bytes = match read_text(&path) {
@@ -105,12 +105,12 @@ pub(crate) fn read(specs: &Utf8Path, path: &SpecPath) -> Result<String, SpecProb
     })
 }
 
-/// Checks all of them and returns everything that is wrong, in their order.
+/// Checks all of them and returns all problems, in their order.
 pub fn validate(specs: &Utf8Path, paths: &[SpecPath]) -> Vec<SpecProblem> {
     paths.iter().filter_map(|path| load(specs, path).err()).collect()
 }
 
-/// Returns the line in which a byte stands.
+/// Returns the line of a byte.
 pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
     bytes[..at].split(|byte| *byte == b'\n').count()
 }

@@ -19,7 +19,7 @@ fn found(backlog: &Backlog) -> Vec<&str> {
     backlog.specs.iter().map(SpecPath::as_str).collect()
 }
 
-/// The problems, without the place they were found in.
+/// The problems, without the path of the test directory.
 fn told(place: &Place, problems: &[SpecProblem]) -> Vec<String> {
     let root = format!("{}/", place.root);
     problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
@@ -94,7 +94,7 @@ fn links_are_followed_to_files_inside_and_nowhere_else() {
     assert_eq!(problems[0], link("0003-outside.md"));
     assert!(problems[1].starts_with("cannot read `specs/0004-dangling.md`: No such file"));
     assert_eq!(problems[2..], [link("area"), link("loop")]);
-    // All of `specs/` may lie elsewhere.
+    // `specs/` itself may be a symlink.
     symlink(&specs, place.root.join("linked")).unwrap();
     assert_eq!(found(&discover(&place.root.join("linked"))), ["0001-a.md", "0002-inside.md"]);
 }
@@ -130,7 +130,7 @@ fn a_directory_that_cannot_be_read_is_told_and_the_rest_is_found() {
     let place = place(&[("0001-a.md", "# a"), ("area/0002-b.md", "# b"), ("b/0003-c.md", "# c")]);
     let area = place.root.join("area");
     fs::set_permissions(&area, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root is not stopped by that.
+    // Root can read it anyway.
     let is_stopped = fs::read_dir(&area).is_err();
     let backlog = discover(&place.root);
     fs::set_permissions(&area, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,8 +1,8 @@
-//! Records that cannot be read: each is kept aside, named once, and stops nothing but its own item.
+//! Unreadable records: each is kept aside, reported once, and affects only its own item.
 //!
-//! A process that finds one moves it to `damaged/`, where nothing overwrites it, with a note of what its loss means. A workflow puts
-//! such notes into the journal at its next turn. Only who holds the run lock, or the lock of the record's writers, moves
-//! one: anybody else may have read a record that is just being replaced.
+//! A process that finds one moves it to `damaged/`, where nothing overwrites it, with a note of the consequences of its
+//! loss. A workflow adds such notes to the journal at its next turn. The caller must hold the run lock, or the lock of
+//! the record's writers: otherwise the record may just be in the middle of being replaced.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -18,20 +18,20 @@ const UNTOLD: &str = "untold";
 
 /// A record that was set aside and not reported yet.
 pub(crate) struct DamagedRecord {
-    /// What it was, where it is, and what follows.
+    /// What it was, where it is now, and the consequences.
     pub(crate) reason: String,
     note: Utf8PathBuf,
 }
 
 impl DamagedRecord {
-    /// Notes that the journal has it.
+    /// Records that the journal has it.
     pub(crate) fn was_told(&self) -> Result<(), PathError> {
         remove_durably(&self.note)
     }
 }
 
 impl State {
-    /// Keeps a record aside. `loss` says what follows from doing without it.
+    /// Keeps a record aside. `loss` describes the consequences.
     pub(crate) fn set_aside(&self, path: &Utf8Path, loss: &str) -> Result<(), PathError> {
         let kept = self.free_name(path);
         self.note_damaged(path, &kept, loss)?;
@@ -50,7 +50,7 @@ impl State {
         replace_atomically(&kept, bytes)
     }
 
-    /// Before anything is moved: a crash in between finds the record again, and writes the same note.
+    /// Written before anything is moved: after a crash in between, the record is found again and gets the same note.
     fn note_damaged(&self, path: &Utf8Path, kept: &Utf8Path, loss: &str) -> Result<(), PathError> {
         create_private_directory(&self.damaged())?;
         let name = path.strip_prefix(&self.directory).unwrap_or(path);
@@ -59,12 +59,12 @@ impl State {
         replace_atomically(&with_end(kept, UNTOLD), reason.as_bytes())
     }
 
-    /// Tells whether a record that was at this path is kept aside.
+    /// Whether a record from this path was kept aside.
     pub(crate) fn was_set_aside(&self, path: &Utf8Path) -> bool {
         disk::exists(&self.name_aside(path, 0))
     }
 
-    /// Returns what was kept aside and not told yet.
+    /// Returns what was kept aside and not reported yet.
     pub(crate) fn untold(&self) -> Vec<DamagedRecord> {
         let directory = self.damaged();
         let listed = disk::list(&directory).into_iter().flatten();
@@ -81,7 +81,7 @@ impl State {
         notes.into_iter().filter_map(read).collect()
     }
 
-    /// Returns where records are kept that could not be read, and how many there are; `None` where there are none.
+    /// Returns the directory of unreadable records, and their number; `None` if there are none.
     pub fn damaged_records(&self) -> Option<(Utf8PathBuf, usize)> {
         let listed = disk::list(&self.damaged()).ok()?;
         let is_note = |name: &str| Utf8Path::new(name).extension() == Some(UNTOLD);

@@ -1,8 +1,8 @@
 //! Records of private state: one JSON file per kind and item.
 //!
-//! Each is written twice, with a number that grows and a digest: whatever becomes of one file, the other tells that it is
-//! not what Ralph wrote last, and is used. Both can be lost, at a price that each kind names. What cannot be read is kept
-//! aside ([`super::damaged`]); where neither can, the record counts as absent.
+//! Each is written twice, with an increasing number and a digest: if one file is damaged or outdated, the other shows
+//! that and is used. Losing both has consequences that each kind describes. Unreadable files are kept aside
+//! ([`super::damaged`]); if both are unreadable, the record counts as absent.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,15 +19,15 @@ use crate::files::{
     replace_atomically, replace_unsynced,
 };
 
-/// Where records are written a second time, by kind.
+/// The directory of the second copies, by kind.
 pub(crate) const COPIES: &str = "copies";
-/// What follows from the loss of one of two, for people.
+/// The consequences of losing one of two copies, for people.
 const COPY_SERVES: &str = "nothing is lost, there is another";
 
-/// A kind of record, with the directory that keeps them.
+/// A kind of record, with its directory.
 pub struct Entry<T> {
     directory: &'static str,
-    /// What follows from the loss of one, for people.
+    /// The consequences of losing a record, for people.
     loss: &'static str,
     record: PhantomData<fn() -> T>,
 }
@@ -42,7 +42,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         state.directory().join(self.directory).join(format!("{}.json", file_name(item)))
     }
 
-    /// Returns the file of the second writing of a record, by that of the first.
+    /// Returns the file of the second copy, given the first.
     fn copy_of(&self, state: &State, path: &Utf8Path) -> Utf8PathBuf {
         let name = path.file_name().expect("a record has a name");
         state.directory().join(COPIES).join(self.directory).join(name)
@@ -76,12 +76,12 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(if let Reading::Whole(sealed) = chosen { Some(sealed.record) } else { None })
     }
 
-    /// Tells whether a record of the item was kept aside because it could not be read.
+    /// Whether an unreadable record of the item was kept aside.
     pub(crate) fn was_damaged(&self, state: &State, item: &str) -> bool {
         state.was_set_aside(&self.path(state, item))
     }
 
-    /// Keeps a record aside that is of no use any more. `loss` says what follows from that.
+    /// Keeps a useless record aside. `loss` describes the consequences.
     pub(crate) fn set_aside(&self, state: &State, item: &str, loss: &str) -> Result<(), PathError> {
         let path = self.path(state, item);
         remove_durably(&self.copy_of(state, &path))?;
@@ -103,12 +103,13 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         let bytes = render(number, record);
         create_private_directory(path.parent().expect("the file has a directory"))?;
         replace_atomically(path, &bytes)?;
-        // Not synced: after a loss of power the first is there, and newer.
+        // Not synced: after a power failure the first copy exists and is newer.
         create_private_directory(copy.parent().expect("the file has a directory"))?;
         replace_unsynced(&copy, &bytes)
     }
 
-    /// Forgets the record. The second writing goes first: alone it would stand for one that is lost.
+    /// Removes the record. The second copy is removed first: alone it would look like a record whose first copy was
+    /// lost.
     pub(crate) fn forget(&self, state: &State, item: &str) -> Result<(), PathError> {
         self.remove(state, &self.path(state, item))
     }
@@ -118,7 +119,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         remove_durably(path)
     }
 
-    /// Returns every record that can be read, in no particular order.
+    /// Returns every readable record, in no particular order.
     pub(crate) fn all(&self, state: &State) -> Result<Vec<T>, PathError> {
         let mut records = Vec::new();
         for path in self.files(state)? {
@@ -127,7 +128,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(records)
     }
 
-    /// Has every record that can be read changed; those are written that were.
+    /// Lets a function change every readable record; changed ones are written.
     pub(crate) fn change_all(
         &self,
         state: &State,
@@ -142,7 +143,7 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
         Ok(())
     }
 
-    /// Forgets the records of all items but these.
+    /// Removes the records of all other items.
     pub(crate) fn retain<'i>(
         &self,
         state: &State,
@@ -172,9 +173,9 @@ impl<T: Serialize + DeserializeOwned> Entry<T> {
     }
 }
 
-/// A record as it is written: a line with its number and the digest of the rest, then the record.
+/// A record on disk: a line with its number and the digest of the rest, then the record.
 struct Sealed<T> {
-    /// Grows with each change.
+    /// Incremented by each change.
     number: u64,
     record: T,
 }
@@ -186,7 +187,7 @@ struct Seal {
     digest: String,
 }
 
-/// What a file holds.
+/// The content of a file.
 enum Reading<T> {
     Absent,
     Damaged,
@@ -198,7 +199,7 @@ impl<T: DeserializeOwned> Sealed<T> {
         let bytes = match read_optional(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Reading::Absent),
-            // Something else is in its place, or in that of its directory: a start puts that away.
+            // Something else is at its path, or at that of its directory: the next start moves it away.
             Err(problem) => {
                 return match problem.source.kind() {
                     io::ErrorKind::NotADirectory => Ok(Reading::Absent),
@@ -216,7 +217,7 @@ impl<T: DeserializeOwned> Sealed<T> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         let (seal, record) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
         let Ok(Seal { number, digest }) = serde_json::from_slice(seal) else {
-            // Of an earlier Ralph.
+            // Written by an earlier version.
             let record = serde_json::from_slice(bytes).ok()?;
             return Some(Sealed { number: 0, record });
         };
@@ -298,7 +299,7 @@ mod tests {
         NAMES.forget(&state, "a").unwrap();
         assert_eq!(NAMES.load(&state, "a").unwrap(), None);
         assert!(NAMES.all(&state).unwrap().is_empty() && !copy.exists());
-        // An earlier Ralph wrote the record alone.
+        // An earlier version wrote only the record.
         std::fs::write(&path, "[\"plain\"]").unwrap();
         assert_eq!(NAMES.load(&state, "a").unwrap(), Some(names("plain")));
     }
@@ -311,7 +312,7 @@ mod tests {
         let path = NAMES.path(&looking, "a");
         std::fs::remove_file(NAMES.copy_of(&looking, &path)).unwrap();
         std::fs::write(&path, "{").unwrap();
-        // A reader without the run lock moves nothing: the record may just be replaced.
+        // A reader without the run lock moves nothing: the record may just be in the middle of being replaced.
         assert_eq!(NAMES.load(&looking, "a").unwrap(), None);
         assert_eq!(NAMES.all(&looking).unwrap(), Vec::<Vec<String>>::new());
         assert!(path.exists() && looking.untold().is_empty());
@@ -324,7 +325,7 @@ mod tests {
         assert!(told[0].contains("`names/a.json`") && told[0].ends_with("they are given again"));
         untold[0].was_told().unwrap();
         assert!(working.untold().is_empty());
-        // A second one is kept beside the first.
+        // A second one is kept next to the first.
         std::fs::write(&path, "[1]").unwrap();
         assert_eq!(NAMES.all(&working).unwrap(), Vec::<Vec<String>>::new());
         let kept = std::fs::read_dir(working.directory().join("damaged")).unwrap();

@@ -1,7 +1,7 @@
-//! The index: which state directory belongs to a path.
+//! The index: maps a path to its state directory.
 //!
-//! It spares the common start a question to git, and lets a directory that became a repository, or a repository that got
-//! its first commit, keep its state. Losing it costs that question again and nothing else.
+//! It saves the common start a call of git, and lets a directory that became a repository, or a repository that got its
+//! first commit, keep its state. Losing it only costs that call again.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::files::{
     PathError, create_private_directory, read_optional, remove_abandoned, replace_atomically,
 };
 
-/// A git directory, told from another one that later stands at the same path.
+/// Identifies a git directory, as opposed to a later one at the same path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GitIdentity {
     device: u64,
@@ -34,7 +34,7 @@ impl GitIdentity {
     }
 }
 
-/// What the index holds for one path.
+/// The entry for one path.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct IndexEntry {
     pub(super) path: Utf8PathBuf,
@@ -43,12 +43,12 @@ pub(super) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Loads the entry for a path. One that cannot be read, or is for another path, is as good as none.
+    /// Loads the entry for a path. An unreadable one, or one for another path, counts as missing.
     pub(super) fn load(base: &Utf8Path, path: &Utf8Path) -> Result<Option<Self>, PathError> {
         let text = match read_optional(&file(base, path)) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(None),
-            // Something else is in its place: it is put away when the entry is written.
+            // Something else is at its path: it is moved away when the entry is written.
             Err(problem) if !is_refused(&problem) => return Ok(None),
             Err(problem) => return Err(problem),
         };

@@ -1,8 +1,8 @@
-//! Records of runs that are under way, so that the next start finds what a killed Ralph left behind.
+//! Records of current runs, so that the next start finds the leftovers of a killed Ralph.
 //!
-//! Each process has one file and overwrites it in place: creating and removing a file per run costs more than everything
-//! else the harness does for a run. The record is the first line; bytes after it are left of a longer record and ignored.
-//! It is worthless after a reboot, so it is never synced to disk.
+//! Each process has one file and overwrites it in place: creating and removing a file per run would cost more than
+//! everything else the harness does for a run. The record is the first line; bytes after it are leftovers of a longer
+//! record and ignored. It is worthless after a reboot, so it is never synced to disk.
 
 use std::cell::{Cell, LazyCell};
 use std::io;
@@ -18,42 +18,42 @@ use crate::boundary::Watch;
 use crate::files::disk::{self, DiskFile};
 use crate::files::{PathError, read_optional, remove_optional};
 
-/// A run that is under way, or was when its Ralph died.
+/// A current run, or one whose Ralph died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveRun {
     /// Also in the environment of every process of the run, as `RALPH_RUN_ID`.
     pub(crate) run_id: String,
-    /// What an agent's run in the person's checkout is for.
+    /// The item of an agent's run in the person's checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) item: Option<String>,
     /// The Ralph that supervises the run.
     pub(crate) owner: ProcessIdentity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guard: Option<ProcessIdentity>,
-    /// What to remove when the run is over.
+    /// Removed when the run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scratch: Option<Utf8PathBuf>,
     pub(crate) started: Timestamp,
-    /// Where an agent's events are; a gate has none.
+    /// The file of an agent's events; a gate has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Utf8PathBuf>,
     /// Git's locks that were free when the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) free_locks: Vec<Utf8PathBuf>,
-    /// What the run was to leave as it is.
+    /// What the run must not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
 }
 
-/// A run in the person's checkout whose Ralph was killed: what was changed after `gone` is not its doing.
+/// A run in the person's checkout whose Ralph was killed: changes after `gone` are not its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AfterKill {
     pub(crate) item: String,
-    /// When nothing of the run was left.
+    /// When the last process of the run had ended.
     pub(crate) gone: FileTime,
 }
 
-/// The killed runs whose leftovers were not told from the person's later changes yet, by item.
+/// The killed runs whose leftovers were not separated from the person's later changes yet, by item.
 pub(crate) const AFTER_KILL: Entry<AfterKill> =
     Entry::new("after-kill", "what you changed after a kill may count as the run's");
 
@@ -62,12 +62,12 @@ pub(crate) const AFTER_KILL: Entry<AfterKill> =
 pub(crate) struct LiveRecord {
     path: Utf8PathBuf,
     file: DiskFile,
-    /// Whether it tells of a run whose end is not recorded.
+    /// Whether it describes a run without a recorded end.
     tells: Cell<bool>,
 }
 
 impl LiveRecord {
-    /// Records a run, or what more is known of it.
+    /// Records a run, or new details of it.
     pub(crate) fn save(&self, run: &LiveRun) -> Result<(), PathError> {
         let mut line = serde_json::to_vec(run).expect("a record is plain data");
         line.push(b'\n');
@@ -75,7 +75,7 @@ impl LiveRecord {
         self.write(&line)
     }
 
-    /// Nothing of the recorded run is left.
+    /// Clears the record after the run's last process has ended.
     pub(crate) fn clear(&self) -> Result<(), PathError> {
         self.tells.set(false);
         self.write(b"\n")
@@ -90,17 +90,17 @@ impl LiveRecord {
 
 impl Drop for LiveRecord {
     fn drop(&mut self) {
-        // One that tells of a run whose end could not be recorded stays: the next start records it.
+        // A record of a run whose end could not be recorded is kept: the next start records it.
         if !self.tells.get() {
             let _ = remove_optional(&self.path);
         }
     }
 }
 
-/// How the name of the guards' note ends.
+/// The suffix of the guards' note.
 const END: &str = "end";
 
-/// A run whose Ralph is dead, and the file that tells of it.
+/// A run whose Ralph is dead, and its record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leftover {
     pub(crate) run: LiveRun,
@@ -108,7 +108,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
-    /// Forgets it: nothing of it is left.
+    /// Removes the record: nothing of the run is left.
     pub(crate) fn forget(&self) -> Result<(), PathError> {
         remove_optional(&self.path.with_extension("baseline"))?;
         remove_optional(&self.path.with_extension("outside"))?;
@@ -116,8 +116,8 @@ impl Leftover {
         remove_optional(&self.path)
     }
 
-    /// Returns when nothing of it was left any more, where that is known: from its guard, or because the machine was
-    /// started again since.
+    /// Returns when the last process of the run ended, if known: from its guard, or because the machine was rebooted
+    /// since.
     pub(crate) fn gone(&self) -> Option<FileTime> {
         let path = self.path.with_extension(END).into_string();
         let noted = EndNote { path, run: self.run.run_id.clone() }.read();
@@ -126,18 +126,18 @@ impl Leftover {
 }
 
 impl State {
-    /// Makes this process's record.
+    /// Creates this process's record.
     pub(crate) fn live_record(&self) -> Result<LiveRecord, PathError> {
         let own = disk::own_process();
         let path = self.live_directory().join(format!("{}-{}.json", own.pid, own.start));
-        // One of that name is of this very process and no longer used, or of an earlier boot.
+        // A file of that name belongs to this very process and is no longer used, or is from an earlier boot.
         remove_optional(&path)?;
         let file = disk::create_new(&path);
         let file = file.map_err(|source| PathError::new("create", &path, source))?;
         Ok(LiveRecord { file, path, tells: Cell::new(false) })
     }
 
-    /// Returns where the guards of this process note the end of a run.
+    /// Returns where the guards of this process record the end of a run.
     pub(crate) fn end_note(&self, run: &str) -> EndNote {
         let path = self.baseline().with_extension(END).into_string();
         EndNote { path, run: run.to_owned() }
@@ -159,8 +159,8 @@ impl State {
         Ok(ids)
     }
 
-    /// Returns the run that one of these processes guards. A process can hide its variables, not whom it descends from.
-    /// Whom this process descends from is only asked where there is a run that could be the one.
+    /// Returns the run that one of these processes guards. A process can hide its variables, but not its ancestors. The
+    /// ancestors are looked up only if there is a run to match.
     pub fn run_guarded_by(
         &self,
         ancestors: impl FnOnce() -> Vec<i32>,
@@ -183,7 +183,7 @@ impl State {
         Ok(None)
     }
 
-    /// Returns the runs whose process is dead. Records of dead processes that had no run are removed.
+    /// Returns the runs whose process is dead. Records of dead processes without a run are removed.
     pub(crate) fn leftovers(&self) -> Result<Vec<Leftover>, PathError> {
         let directory = self.live_directory();
         let error = |source| PathError::new("read", &directory, source);
@@ -191,7 +191,7 @@ impl State {
         for name in names_in(&directory).map_err(error)? {
             let path = directory.join(name);
             if matches!(path.extension(), Some("baseline" | "outside" | END)) {
-                // Goes with the record that it belongs to; without one, it is useless.
+                // Removed with its record; without one it is useless.
                 if !disk::exists(&path.with_extension("json")) && !names_living_process(&path) {
                     remove_optional(&path)?;
                 }
@@ -215,26 +215,26 @@ impl State {
     }
 }
 
-/// Lists the files of a directory; ours have names that are text.
+/// Lists the files of a directory with UTF-8 names; ours always are.
 fn names_in(directory: &Utf8Path) -> io::Result<Vec<String>> {
     let listed = disk::list(directory)?.into_iter();
     Ok(listed.filter_map(|entry| entry.name.into_string().ok()).collect())
 }
 
-/// Reads a record: `None` where there is none, an error where it tells of no run.
+/// Reads a record: `None` if there is none, an error if it does not describe a run.
 fn read_record(path: &Utf8Path) -> Result<Option<serde_json::Result<LiveRun>>, PathError> {
     let text = read_optional(path)?;
     let line = text.as_deref().map(|text| text.split(|byte| *byte == b'\n').next().unwrap_or(text));
     Ok(line.map(serde_json::from_slice))
 }
 
-/// Whether a record tells that nothing runs.
+/// Whether a record says that nothing is running.
 fn is_blank(path: &Utf8Path) -> Result<bool, PathError> {
     let text = read_optional(path)?;
     Ok(text.is_none_or(|text| text.is_empty() || text.starts_with(b"\n")))
 }
 
-/// Whether the process that a record's name tells of has an empty record because it lives and runs nothing.
+/// Whether the process in a record's name is alive, so that an empty record means it runs nothing.
 fn names_living_process(path: &Utf8Path) -> bool {
     let named = path.file_stem().and_then(|stem| stem.split_once('-'));
     let Some((pid, start)) = named else { return false };

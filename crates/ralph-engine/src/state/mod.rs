@@ -1,8 +1,8 @@
-//! Private state: what only the harness may write, outside the workspace and every agent's reach.
+//! Private state: writable only by the harness, outside the workspace and inaccessible to agents.
 //!
-//! A workspace's state is stored in `<base>/<name>-<hash of root commit and path>/`. An index by path remembers which, so
-//! that an ordinary start does not call git. All of it can be lost and created again: what counts is committed in home.
-//! Opening it reports when that happened.
+//! A workspace's state is stored in `<base>/<name>-<hash of root commit and path>/`. An index by path remembers which,
+//! so that an ordinary start does not call git. All of it can be lost and recreated: everything important is committed
+//! in home. Opening it reports when that happened.
 
 mod damaged;
 mod entry;
@@ -31,7 +31,7 @@ use crate::home::{Home, Workspace};
 /// The version of the directory's layout.
 const VERSION: u32 = 1;
 
-/// What a state directory says of itself. It is written last, so a directory without it was never finished.
+/// The description of a state directory. It is written last, so a directory without it is incomplete.
 #[derive(Serialize, Deserialize)]
 struct About {
     version: u32,
@@ -44,25 +44,25 @@ struct About {
 pub struct State {
     directory: Utf8PathBuf,
     base: Utf8PathBuf,
-    /// This process runs workflows in the home: no other process writes the records of items meanwhile.
+    /// Whether this process runs workflows in the home: no other process writes the records of items meanwhile.
     holds_run_lock: bool,
 }
 
-/// The state was not there: the workspace is new to this machine, or its state was lost.
+/// The state did not exist: the workspace is new to this machine, or its state was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
-    /// Home shows that Ralph has worked here before, so something was lost.
+    /// Whether home shows that Ralph has worked here before, so that something was lost.
     pub(crate) home_has_history: bool,
 }
 
-/// What private state is opened for.
+/// The input of opening private state.
 pub struct StateRequest<'a> {
     /// See [`state_base`].
     pub base: &'a Utf8Path,
     pub workspace: &'a Workspace,
     pub home: &'a Home,
     pub now: Timestamp,
-    /// Asks git for the root commit of the repository at a path. Called only where the index does not know.
+    /// Returns the root commit of the repository at a path, from git. Called only if the index has no entry.
     pub root_commit: &'a dyn Fn(&Utf8Path) -> Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub enum StateError {
     Path(#[from] PathError),
 }
 
-/// Returns the directory under which all private state lies.
+/// Returns the base directory of all private state.
 pub fn state_base(env: &dyn Fn(&str) -> Option<String>) -> Result<Utf8PathBuf, StateError> {
     absolute(env("XDG_STATE_HOME"))
         .or_else(|| absolute(env("HOME")).map(|home| home.join(".local/state")))
@@ -88,10 +88,10 @@ pub fn state_base(env: &dyn Fn(&str) -> Option<String>) -> Result<Utf8PathBuf, S
 }
 
 impl State {
-    /// Opens a workspace's state, making it if it is not there.
+    /// Opens a workspace's state, creating it if needed.
     pub fn open(request: &StateRequest<'_>) -> Result<(Self, Option<Fresh>), StateError> {
         match Self::open_as_it_is(request) {
-            // Something is not what it should be: it is put away, and made anew.
+            // An entry is of the wrong kind: move it away and recreate it.
             Err(StateError::Path(_)) => {
                 shape::mend_shared(request.base)?;
                 let directory = request.base.join(Self::directory_name(request)?);
@@ -124,7 +124,7 @@ impl State {
         Ok((state, Some(Fresh { home_has_history: has_history(&request.home.path) })))
     }
 
-    /// Finds a workspace's state without making anything; `None` if there is none that the index knows.
+    /// Finds a workspace's state without creating anything; `None` if the index has no entry.
     pub fn find(base: &Utf8Path, workspace: &Workspace) -> Result<Option<Self>, StateError> {
         let git = workspace.git_dir().and_then(GitIdentity::of);
         let known = IndexEntry::load(base, &workspace.root)?.filter(|known| known.git == git);
@@ -134,7 +134,7 @@ impl State {
         Ok(state.is_finished()?.then_some(state))
     }
 
-    /// Names the directory: as the index remembers it if that still fits, else by root commit and path.
+    /// Returns the directory's name: from the index if still valid, otherwise by root commit and path.
     fn directory_name(request: &StateRequest<'_>) -> Result<String, StateError> {
         let root = &request.workspace.root;
         let git = request.workspace.git_dir().and_then(GitIdentity::of);
@@ -162,7 +162,7 @@ impl State {
         Some(State { directory: directory.to_owned(), base, holds_run_lock: false })
     }
 
-    /// Says that this process holds the run lock.
+    /// Records that this process holds the run lock.
     #[must_use]
     pub(crate) fn with_run_lock(self) -> Self {
         State { holds_run_lock: true, ..self }
@@ -174,7 +174,7 @@ impl State {
 
     fn is_finished(&self) -> Result<bool, StateError> {
         let Some(text) = read_optional(&self.about())? else { return Ok(false) };
-        // Damaged, it counts as missing: the directory is described anew, and what else it holds stays.
+        // A damaged description counts as missing: it is rewritten, and the other content is kept.
         let Ok(about) = serde_json::from_slice::<About>(&text) else { return Ok(false) };
         if about.version > VERSION {
             return Err(StateError::Newer { path: self.directory.clone(), found: about.version });
@@ -186,12 +186,12 @@ impl State {
         self.directory.join("state.json")
     }
 
-    /// Returns where private state of all workspaces is.
+    /// Returns the base directory of all workspaces' private state.
     pub(crate) fn base(&self) -> &Utf8Path {
         &self.base
     }
 
-    /// Returns what of private state every run may see: Ralph's own program, and the objects that clones are made of.
+    /// Returns the parts of private state visible to every run: Ralph's own program, and the objects of clones.
     pub(crate) fn shown(&self) -> Vec<Utf8PathBuf> {
         let mut shown = vec![self.directory.join("bin")];
         let repositories = self.directory.join("repositories").read_dir_utf8();
@@ -201,8 +201,8 @@ impl State {
         shown
     }
 
-    /// Makes durable what an earlier Ralph made or removed here and did not live to sync, or could not: a record that is gone
-    /// must not come back when the power fails later.
+    /// Syncs what an earlier Ralph created or removed here without syncing: a removed record must not reappear after a
+    /// later power failure.
     pub(crate) fn sync_records(&self) -> Result<(), PathError> {
         let mut directories = Vec::new();
         let nested = ["plans", COPIES].map(|name| self.directory.join(name));
@@ -231,19 +231,19 @@ impl State {
         disk::length(&self.journal())
     }
 
-    /// Returns where runs, gates and checks put what is gone afterwards.
+    /// Returns the directory for temporary files of runs, gates and checks.
     pub(crate) fn scratch(&self) -> Utf8PathBuf {
         self.directory.join("scratch")
     }
 
-    /// Returns where an isolated agent keeps its own state.
+    /// Returns the directory of an isolated agent's own state.
     pub(crate) fn agent_state(&self, agent: &str) -> Utf8PathBuf {
         self.directory.join("agents").join(file_name(agent))
     }
 
-    /// Returns a directory that holds nothing but `ralph`, for the search path of runs.
+    /// Returns a directory that contains only `ralph`, for the PATH of runs.
     ///
-    /// `None` where it cannot be made: a run can do without.
+    /// `None` if it cannot be created: a run can do without.
     pub(crate) fn program_directory(&self, program: &Utf8Path) -> Option<Utf8PathBuf> {
         let directory = self.directory.join("bin");
         let link = directory.join("ralph");
@@ -256,39 +256,39 @@ impl State {
         Some(directory)
     }
 
-    /// Returns where what belongs to one repository of the workspace is kept: its mirror and Ralph's checkouts of it.
+    /// Returns the directory of one repository of the workspace: its mirror and Ralph's checkouts of it.
     pub(crate) fn repository(&self, common_dir: &Utf8Path) -> Utf8PathBuf {
         let name = common_dir.parent().and_then(Utf8Path::file_name).unwrap_or("repository");
         let name = file_name(name);
         self.directory.join("repositories").join(format!("{name}-{}", hash(&[common_dir.as_str()])))
     }
 
-    /// Returns the directory that keeps what gates printed at a commit.
+    /// Returns the directory of gate outputs at a commit.
     pub(crate) fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
         self.directory.join("gates").join(file_name(commit))
     }
 
-    /// Returns the directory of a plan's cached history and of the change under way.
+    /// Returns the directory of a plan's cached history and of the change in progress.
     pub(crate) fn plan_directory(&self, plan: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("plans").join(hash(&[plan.as_str()]))
     }
 
-    /// Returns where it is noted what the harness itself wrote to a file.
+    /// Returns the note of what the harness itself wrote to a file.
     pub(crate) fn vouched(&self, path: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("vouched").join(hash(&[path.as_str()]))
     }
 
-    /// Returns where a home's draft is while a workflow is at work.
+    /// Returns the directory of a home's draft during a workflow.
     pub(crate) fn draft(&self, home: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("drafts").join(hash(&[home.as_str()]))
     }
 
-    /// Returns where it is noted which files of a home are being written and are not committed yet.
+    /// Returns the note of which files of a home are being written and are not committed yet.
     pub(crate) fn uncommitted(&self, home: &Utf8Path) -> Utf8PathBuf {
         self.directory.join("uncommitted").join(hash(&[home.as_str()]))
     }
 
-    /// Returns where this process keeps its baseline.
+    /// Returns the directory of this process's baseline.
     pub(crate) fn baseline(&self) -> Utf8PathBuf {
         let own = disk::own_process();
         self.live_directory().join(format!("{}-{}.baseline", own.pid, own.start))
@@ -314,12 +314,12 @@ impl State {
     }
 }
 
-/// Whether Ralph has left traces of work in a home.
+/// Whether a home shows traces of Ralph's work.
 fn has_history(home: &Utf8Path) -> bool {
     let is_filled = |name: &str| {
         let path = home.join(name);
         if disk::is_directory(&path) {
-            // What keeps an empty directory in git is there from the beginning.
+            // The placeholder of an empty directory exists from the beginning.
             return disk::list(&path)
                 .is_ok_and(|listed| listed.iter().any(|entry| entry.name != ".gitkeep"));
         }
@@ -343,7 +343,7 @@ fn directory_name(root: &Utf8Path, root_commit: Option<&str>) -> String {
     format!("{name}-{}", hash(&[root_commit.unwrap_or_default(), root.as_str()]))
 }
 
-/// Turns any name into a file's. Names that had to be changed stay apart by their hash.
+/// Turns any name into a file name. Names that had to be changed are distinguished by their hash.
 pub(crate) fn file_name(name: &str) -> String {
     let changed: String = name.chars().map(safe).collect();
     if changed == name && !name.starts_with('.') && (1..=100).contains(&name.len()) {
@@ -357,9 +357,9 @@ const fn safe(c: char) -> char {
     if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }
 }
 
-/// Hashes texts to twelve hexadecimal digits, the same for ever: directories on disk are named by it.
+/// Hashes texts to twelve hexadecimal digits. It must never change: directories on disk are named by it.
 ///
-/// This is FNV-1a. It tells a person's workspaces apart; nothing relies on it to resist deliberate collisions.
+/// This is FNV-1a. It distinguishes a person's workspaces; nothing relies on resistance to deliberate collisions.
 fn hash(parts: &[&str]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for part in parts {

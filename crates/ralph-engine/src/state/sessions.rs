@@ -1,8 +1,7 @@
-//! What each agent session had used in all when it was last seen, for agents that count over a whole session.
+//! The last known total usage of each agent session, for agents that count over a whole session.
 //!
-//! One file per session: many runs at once write many files, and none pays for the others. Disposable: without it the
-//! next run of a resumed session is charged for the session's earlier runs again, and what cannot be read counts as
-//! absent.
+//! One file per session: concurrent runs write different files. Disposable: without it the next run of a resumed
+//! session is charged again for the session's earlier runs. Unreadable files count as absent.
 
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
@@ -15,7 +14,7 @@ use crate::files::{
     PathError, create_private_directory, read_optional, remove_optional, replace_unsynced,
 };
 
-/// Sessions beyond this many are forgotten, the oldest first.
+/// Beyond this many, the oldest sessions are removed.
 const KEPT: usize = 1000;
 
 const TOTALS: Entry<SessionTotal> =
@@ -31,12 +30,12 @@ pub(crate) struct SessionTotal {
 }
 
 impl State {
-    /// Returns what an agent's session had used when it was last seen.
+    /// Returns the last known total of an agent's session.
     pub(crate) fn session_total(&self, agent: &str, session: &str) -> Option<SessionTotal> {
         TOTALS.load(self, &item(agent, session)).ok().flatten()
     }
 
-    /// Notes what an agent's session has used.
+    /// Records the total of an agent's session.
     pub(crate) fn save_session_total(
         &self,
         agent: &str,
@@ -56,7 +55,7 @@ impl State {
         self.directory.join("sessions")
     }
 
-    /// Forgets the oldest when there are a good many too many, so that few sessions pay for it.
+    /// Removes the oldest ones only when there are many too many, so that few sessions pay for it.
     fn forget_old_sessions(&self) -> Result<(), PathError> {
         let mut files: Vec<Utf8PathBuf> = TOTALS.files(self)?.collect();
         if files.len() <= KEPT + KEPT / 10 {

@@ -1,5 +1,5 @@
-//! Which entries of private state are files and which are directories. An entry of the wrong kind is set aside and made
-//! anew when it is needed: links are never followed, and a directory in the place of a file is never read.
+//! Checks which entries of private state are files and which are directories. An entry of the wrong kind is set aside
+//! and recreated when needed: symlinks are never followed, and a directory at the path of a file is never read.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -7,18 +7,18 @@ use super::State;
 use crate::files::disk::{self, FileKind};
 use crate::files::{PathError, remove_durably};
 
-/// Directories of which each entry is a directory of files.
+/// Directories in which each entry is a directory of files.
 const NESTED: [&str; 3] = ["copies", "gates", "plans"];
-/// Directories of which each entry is a directory, but for records.
+/// Directories in which each entry is a directory, except for records.
 const PLACES: [&str; 3] = ["drafts", "slots", "slot-state"];
-/// Directories that hold anything.
+/// Directories with arbitrary content.
 const FREE: [&str; 6] = ["agents", "bin", "caches", "damaged", "runs", "scratch"];
-/// Directories that all workspaces share, each of files.
+/// Directories shared by all workspaces, each of files.
 const SHARED: [&str; 2] = ["index", "locks"];
 
 const LOSS: &str = "it was not what it should be, and is made anew";
 
-/// Moves everything away that has the wrong shape of what all workspaces share.
+/// Moves entries of the wrong kind away that all workspaces share.
 pub(super) fn mend_shared(base: &Utf8Path) -> Result<(), PathError> {
     for name in SHARED {
         let path = base.join(name);
@@ -27,7 +27,7 @@ pub(super) fn mend_shared(base: &Utf8Path) -> Result<(), PathError> {
             Ok(_) => vec![path],
             Err(_) => Vec::new(),
         };
-        // None of them decides anything, and all are written when they are needed.
+        // None of them is authoritative, and all are rewritten when needed.
         for path in wrong {
             remove_anything(&path)?;
         }
@@ -36,7 +36,7 @@ pub(super) fn mend_shared(base: &Utf8Path) -> Result<(), PathError> {
 }
 
 impl State {
-    /// Keeps everything aside that has the wrong shape.
+    /// Sets all entries of the wrong kind aside.
     pub(crate) fn mend_shapes(&self) -> Result<(), PathError> {
         mend_shared(&self.base)?;
         let damaged = self.directory.join("damaged");
@@ -46,7 +46,7 @@ impl State {
         let top =
             |name: &str| if is_file_name(name) { FileKind::File } else { FileKind::Directory };
         let mut wrong = wrong_in(&self.directory, top);
-        // A link in the place of a directory is wrong itself, and is not looked into.
+        // A symlink at the path of a directory is itself wrong, and is not followed.
         for path in directories_in(&self.directory) {
             let name = path.file_name().unwrap_or_default();
             if FREE.contains(&name) {
@@ -76,12 +76,12 @@ impl State {
     }
 }
 
-/// Records have an end in their names; directories of Ralph's own have none.
+/// Records have a file name extension; Ralph's own directories have none.
 fn is_file_name(name: &str) -> bool {
     [".json", ".jsonl", ".lock", ".log", ".ralph-tmp"].iter().any(|end| name.ends_with(end))
 }
 
-/// Returns the entries of a directory that are not of the kind that they should be.
+/// Returns the entries of a directory that are of the wrong kind.
 fn wrong_in(directory: &Utf8Path, wanted: impl Fn(&str) -> FileKind) -> Vec<Utf8PathBuf> {
     let listed = disk::list(directory).into_iter().flatten();
     let wrong = listed.filter_map(|entry| {

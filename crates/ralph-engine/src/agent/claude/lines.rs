@@ -1,4 +1,4 @@
-//! The lines that Claude Code prints, as far as they are read.
+//! The lines that Claude Code prints, as far as they are parsed.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub(super) struct MessageLine<'a> {
     pub(super) kind: Str<'a>,
     #[serde(borrow)]
     pub(super) message: Message<'a>,
-    /// Set where a subagent speaks.
+    /// Set if a subagent speaks.
     #[serde(borrow)]
     pub(super) parent_tool_use_id: Str<'a>,
     #[serde(borrow)]
@@ -133,7 +133,7 @@ pub(super) struct ModelUsage {
     pub(super) context_window: Count,
 }
 
-/// What each model used, by its name.
+/// The usage of each model, by name.
 #[derive(Default)]
 pub(super) struct Models<'a>(Vec<(Str<'a>, ModelUsage)>);
 
@@ -166,7 +166,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Models<'a> {
 }
 
 impl LimitNote<'_> {
-    /// A rejected account that pays for what is over its limit goes on working.
+    /// A rejected account that pays for overage keeps working.
     pub(super) fn event(&self) -> Option<AgentEvent> {
         let status = match &*self.status {
             "allowed" => LimitStatus::Allowed,
@@ -191,7 +191,7 @@ impl ClaudeUsage {
         }
     }
 
-    /// Everything the model had before its eyes.
+    /// Everything in the model's context.
     pub(super) fn context(self) -> u64 {
         self.input.0.saturating_add(self.cache_read.0.saturating_add(self.cache_write.0))
     }
@@ -215,7 +215,7 @@ impl Models<'_> {
         self.0.iter().filter_map(|(_, model)| model.cost_usd.0).sum()
     }
 
-    /// Returns the context window of the named model, or else of the one that read most.
+    /// Returns the context window of the named model, or otherwise of the one that read most.
     pub(super) fn window(&self, model: &str) -> Option<u64> {
         let named = self.0.iter().find(|(name, _)| **name == *model);
         let busiest = || self.0.iter().max_by_key(|(_, model)| model.input_tokens.0);

@@ -7,7 +7,7 @@ use super::{Check, CheckKind, Found};
 
 const MANIFEST: &str = "Cargo.toml";
 
-/// Source files that are looked through for a test. A project that has more surely has one.
+/// The maximum number of source files searched for a test. A larger project surely has one.
 const MOST_SOURCES: usize = 400;
 
 pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
@@ -29,7 +29,7 @@ pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
         run
     };
     let mut found = Found::new("cargo", project);
-    // Testing builds too, but a run of no tests proves nothing.
+    // Testing builds too, but a run without tests proves nothing.
     if !has_tests(&project.root.join(project.place)) {
         let why = format!("`{path}`, and no tests yet");
         found.checks.push(Check { kind: CheckKind::Build, run: command("build", &[]), why });
@@ -44,7 +44,7 @@ pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
     Some(found)
 }
 
-/// Whether any source file has a test in it.
+/// Whether any source file contains a test.
 fn has_tests(directory: &Utf8Path) -> bool {
     let mut sources = Vec::new();
     collect_sources(directory, &mut sources);
@@ -63,7 +63,7 @@ fn collect_sources(directory: &Utf8Path, sources: &mut Vec<Utf8PathBuf>) {
         if sources.len() >= MOST_SOURCES {
             return;
         }
-        // The type is the entry's own: no link leads out of the project or round in circles.
+        // The type is the entry's own: symlinks are not followed, so the walk stays in the project and terminates.
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
         if kind.is_file() && entry.path().extension() == Some("rs") {

@@ -17,7 +17,7 @@ fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, Utf8PathBuf) {
     (guard, root)
 }
 
-/// Returns each gate as `name: argv`, `!` marking the fast ones, then the checkout's settings.
+/// Returns each gate as `name: argv`, with `!` for the fast ones, then the checkout's settings.
 fn detected(files: &[(&str, &str)]) -> Vec<String> {
     let (_guard, root) = project(files);
     lines(&detect_checks(&root))

@@ -1,4 +1,4 @@
-//! Java and Kotlin: Maven or Gradle, by the project's own wrapper where it can be executed.
+//! Java and Kotlin: Maven or Gradle, through the project's own wrapper if it is executable.
 
 use super::project::DetectedProject;
 use super::{Check, CheckKind, Found};
@@ -29,7 +29,7 @@ fn maven(project: &DetectedProject<'_>) -> Found {
 fn gradle(project: &DetectedProject<'_>) -> Option<Found> {
     let file = project.first_file(&GRADLE_FILES)?;
     let program = wrapper_or(project, "gradlew", "gradle");
-    // A daemon would outlive the gate, or be ended with it and be of no use.
+    // A daemon would outlive the gate, or be killed with it and be useless.
     let mut run = vec![program.as_str(), "--no-daemon"];
     if !project.is_root() {
         run.extend(["-p", project.place]);

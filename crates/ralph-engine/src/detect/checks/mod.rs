@@ -1,13 +1,14 @@
-//! The project's own checks, read from its files: what a person would type to test it, as gates to suggest.
+//! Detects the project's own checks from its files: the commands a person would use to test it, as suggested gates.
 //!
-//! Invariant: nothing is executed. Files are only looked at, up to a size, so that a stranger's repository can be
-//! examined without trusting it. What is suggested is for a person to read and change.
+//! Invariant: nothing is executed. Files are only read, up to a size limit, so that an untrusted repository can be
+//! examined. The suggestions are for a person to review and change.
 //!
-//! What counts, where several files tell:
-//! - Each ecosystem gives one test command. A `justfile` or `Makefile` mostly wraps the same one, so its `test` (or
-//!   `check`) is taken only where no ecosystem of that directory has tests; its `lint` where none has a linter.
-//! - Directories one level down (two, where the first is no project: `services/api`) are projects of their own, unless the
-//!   root's project covers them (a cargo workspace, npm workspaces, a maven reactor), or the root's recipes test the whole.
+//! Precedence among several files:
+//! - Each ecosystem yields one test command. A `justfile` or `Makefile` usually wraps the same one, so its `test` (or
+//!   `check`) is used only if no ecosystem of that directory has tests; its `lint` only if none has a linter.
+//! - Directories one level down (two, if the first is not a project: `services/api`) are separate projects, unless the
+//!   root's project covers them (a cargo workspace, npm workspaces, a maven reactor), or the root's recipes test
+//!   everything.
 //! - Checks are distinguished by directory (`frontend-tests`), and by ecosystem where that is not enough (`cargo-tests`).
 
 mod cargo;
@@ -24,28 +25,28 @@ use camino::Utf8Path;
 
 use self::project::DetectedProject;
 
-/// A gate that the project's files speak for.
+/// A gate suggested by the project's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuggestedGate {
     pub name: String,
-    /// Run at the root of the workspace, or of the repository that it is for.
+    /// Run at the root of the workspace, or of its repository.
     pub run: Vec<String>,
     /// The directory of that repository, in a workspace of several.
     pub(crate) repo: Option<String>,
     /// Worth running before the others.
     pub(crate) fast: bool,
-    /// Which file told, as a sentence's fragment.
+    /// The file it is based on, as a sentence fragment.
     pub why: String,
 }
 
-/// How a fresh checkout of the project is made ready.
+/// How to prepare a fresh checkout of the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SuggestedCheckout {
     pub(crate) setup: Vec<Vec<String>>,
     pub(crate) cache: Vec<String>,
 }
 
-/// All that the project's files suggest.
+/// Everything the project's files suggest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Suggestions {
     pub(crate) gates: Vec<SuggestedGate>,
@@ -90,16 +91,16 @@ impl Check {
     }
 }
 
-/// What one ecosystem makes of one directory.
+/// The result of one ecosystem for one directory.
 #[derive(Clone, Debug, Default)]
 struct Found {
     ecosystem: &'static str,
-    /// The directory, empty for the root.
+    /// The directory; empty for the root.
     place: String,
     checks: Vec<Check>,
     setup: Vec<Vec<String>>,
     cache: Vec<String>,
-    /// Its checks reach into the directories below.
+    /// Whether its checks cover the directories below.
     covers_below: bool,
 }
 
@@ -113,10 +114,10 @@ impl Found {
     }
 }
 
-/// Directories whose own directories are material of tests, tools or pages rather than projects.
+/// Directories whose subdirectories are test data, tools or pages rather than projects.
 const NOT_ENTERED: [&str; 7] = ["bench", "benchmarks", "e2e", "scripts", "spec", "test", "tests"];
 
-/// Every ecosystem that is known, each with the function that looks for it.
+/// All known ecosystems, each with its detection function.
 const ECOSYSTEMS: &[fn(&DetectedProject<'_>) -> Option<Found>] = &[
     cargo::examine,
     node::examine,
@@ -152,16 +153,16 @@ pub(crate) fn detect_checks(root: &Utf8Path) -> Suggestions {
             found.extend(new);
         }
     }
-    // What makes a project ready serves its checks; without any it only costs time.
+    // Setup commands serve a project's checks; without checks they only cost time.
     let checked: Vec<_> = found.iter().filter(|found| !found.checks.is_empty()).collect();
     let checked: Vec<_> = checked.iter().map(|found| found.ecosystem).collect();
     found.retain(|found| checked.contains(&found.ecosystem));
     suggest(found)
 }
 
-/// Detects the checks of several repositories side by side: each has its own.
+/// Detects the checks of several sibling repositories: each has its own.
 ///
-/// What makes a checkout ready is the same for all of them, so only what they agree on is suggested.
+/// The checkout setup is shared by all of them, so only what they agree on is suggested.
 pub(crate) fn detect_in_repositories(root: &Utf8Path, names: &[String]) -> Suggestions {
     let mut all = Suggestions::default();
     let mut setups = Vec::new();
@@ -189,7 +190,7 @@ pub(crate) fn detect_in_repositories(root: &Utf8Path, names: &[String]) -> Sugge
     all
 }
 
-/// Examines one directory: its ecosystems, then its recipes for what they lack.
+/// Examines one directory: its ecosystems, then its recipes for anything missing.
 fn examine(project: &DetectedProject<'_>) -> Vec<Found> {
     let mut found: Vec<_> = ECOSYSTEMS.iter().filter_map(|examine| examine(project)).collect();
     let lacks = |kind| !found.iter().any(|found: &Found| found.has(kind));
@@ -238,7 +239,7 @@ fn suggest(found: Vec<Found>) -> Suggestions {
     suggestions
 }
 
-/// Numbers names that are still the same: directories can be called anything, `frontend-cargo` too.
+/// Numbers names that are still equal: directories can have any name, even `frontend-cargo`.
 fn make_names_differ(gates: &mut [SuggestedGate]) {
     for index in 1..gates.len() {
         let mut name = gates[index].name.clone();

@@ -7,10 +7,10 @@ use super::{Check, CheckKind, Found, words};
 
 const MANIFEST: &str = "package.json";
 
-/// What `npm init` writes where there are no tests.
+/// The placeholder that `npm init` writes for tests.
 const NO_TEST: &str = "no test specified";
 
-/// The scripts that are checks, by the usual names, best first.
+/// The check scripts, by their usual names, best first.
 const SCRIPTS: [(CheckKind, &[&str]); 4] = [
     (CheckKind::Types, &["typecheck", "type-check", "check-types", "types:check", "tsc"]),
     (CheckKind::Lint, &["lint"]),
@@ -18,7 +18,7 @@ const SCRIPTS: [(CheckKind, &[&str]); 4] = [
     (CheckKind::Tests, &["test", "test:ci", "test:run", "tests", "test:unit"]),
 ];
 
-/// Test programs that wait for changes unless an option turns that off.
+/// Test programs that watch for changes unless an option disables that.
 const WATCHERS: [(&str, &str); 2] =
     [("react-scripts test", "--watchAll=false"), ("ng test", "--watch=false")];
 
@@ -51,7 +51,7 @@ pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
         let why = format!("`{}` has the script `{name}`", project.path(MANIFEST));
         found.checks.push(Check { kind, run, why });
     }
-    // A part of a workspace has no lock file of its own, and is installed with the whole.
+    // A workspace member has no lock file, and is installed with the whole workspace.
     let is_part = own.is_none() && outer.is_some_and(|outer| outer.has_file(MANIFEST));
     if needs_install(&manifest) && !is_part {
         found.setup.push(manager.install(project));
@@ -66,7 +66,7 @@ fn script<'m>(manifest: &'m Value, name: &str) -> Option<&'m str> {
     manifest.get("scripts")?.get(name)?.as_str()
 }
 
-/// Whether a script ends by itself and checks something.
+/// Whether a script terminates by itself and checks something.
 fn is_check(script: &str) -> bool {
     let watches = script.split_whitespace().any(|word| word == "--watch" || word == "--watchAll");
     !script.trim().is_empty() && !script.contains(NO_TEST) && !watches
@@ -124,7 +124,7 @@ impl Manager {
 
     fn run(self, project: &DetectedProject<'_>, script: &str, option: Option<&str>) -> Vec<String> {
         let mut run = self.program(project);
-        // `yarn test` and `bun test` can mean more than the script; `npm test` is what everybody types.
+        // `yarn test` and `bun test` can mean more than the script; `npm test` is the usual form.
         if !(matches!(self, Manager::Npm | Manager::Pnpm) && script == "test") {
             run.push("run");
         }

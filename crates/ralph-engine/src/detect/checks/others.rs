@@ -22,7 +22,7 @@ pub(super) fn examine_go(project: &DetectedProject<'_>) -> Option<Found> {
     if project.has_file("go.sum") {
         found.setup.push(command(&["mod", "download"]));
     }
-    // `./...` ends where another module begins.
+    // `./...` does not cross into another module.
     found.covers_below = false;
     Some(found)
 }

@@ -1,4 +1,4 @@
-//! A directory that may be a project: its files, and how a command is run there from the root.
+//! A directory that may be a project: its files, and how to run a command there from the root.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,10 +8,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::words;
 
-/// No manifest that a person wrote is longer.
+/// Longer than any hand-written manifest.
 const LONGEST: u64 = 1 << 20;
 
-/// Directories that hold what others wrote, what was built, or what is only shown.
+/// Directories with third-party code, build output or static content.
 const PASSED_OVER: [&str; 19] = [
     "build",
     "deps",
@@ -38,7 +38,7 @@ const PASSED_OVER: [&str; 19] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DetectedProject<'a> {
     pub(super) root: &'a Utf8Path,
-    /// The directory's name, empty for the root itself.
+    /// The directory's name; empty for the root itself.
     pub(super) place: &'a str,
 }
 
@@ -51,17 +51,17 @@ impl<'a> DetectedProject<'a> {
         self.place.is_empty()
     }
 
-    /// Returns the project that this one is a part of.
+    /// Returns the enclosing project.
     pub(super) fn outer(&self) -> Option<DetectedProject<'a>> {
         (!self.is_root()).then(|| DetectedProject::root(self.root))
     }
 
-    /// Returns a file's path from the root, as commands and people name it.
+    /// Returns a file's path from the root, as used in commands and messages.
     pub(super) fn path(&self, name: &str) -> String {
         if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.place) }
     }
 
-    /// Returns the path of a program inside the project, so that it is not looked for on PATH.
+    /// Returns the path of a program inside the project, so that it is not looked up on PATH.
     pub(super) fn program(&self, name: &str) -> String {
         if self.is_root() { format!("./{name}") } else { self.path(name) }
     }
@@ -74,7 +74,7 @@ impl<'a> DetectedProject<'a> {
         self.absolute(name).is_dir()
     }
 
-    /// Returns the first of some files that is there.
+    /// Returns the first existing file.
     pub(super) fn first_file<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
         names.iter().copied().find(|name| self.has_file(name))
     }
@@ -84,10 +84,10 @@ impl<'a> DetectedProject<'a> {
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     }
 
-    /// Reads a text file. One that is too long, or no text, counts as missing.
+    /// Reads a text file. One that is too long or not UTF-8 counts as missing.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         let path = self.absolute(name);
-        // Opening a named pipe would wait for its writer.
+        // Opening a named pipe would block until a writer opens it.
         if !fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= LONGEST) {
             return None;
         }
@@ -113,10 +113,10 @@ impl<'a> DetectedProject<'a> {
         self.entries(directory, fs::FileType::is_file)
     }
 
-    /// Returns the directories in the project that may be projects of their own, in order.
+    /// Returns the directories in the project that may be separate projects, sorted.
     pub(super) fn directories(&self) -> Vec<String> {
         let mut names = self.entries("", fs::FileType::is_dir);
-        // Also keeps out what a command would take for an option.
+        // Also excludes names that a command would parse as an option.
         names
             .retain(|name| name.starts_with(|first: char| first.is_alphanumeric() || first == '_'));
         names.retain(|name| !PASSED_OVER.contains(&name.as_str()));
@@ -132,7 +132,7 @@ impl<'a> DetectedProject<'a> {
         names
     }
 
-    /// Returns a command that runs in the project's directory, for programs that cannot be told where to work.
+    /// Returns a command that runs in the project's directory, for programs without a directory option.
     pub(super) fn run_here(&self, command: &[&str]) -> Vec<String> {
         if self.is_root() {
             return words(command);
@@ -147,7 +147,7 @@ impl<'a> DetectedProject<'a> {
     }
 }
 
-/// Quotes a word for a shell where that is needed.
+/// Quotes a word for a shell if needed.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,12 +1,12 @@
-//! Python: pytest where anything speaks for it, else tox, nox, Django's own tests or unittest, in the environment the
-//! project's tool keeps.
+//! Python: pytest if there is any sign of it, otherwise tox, nox, Django's own tests or unittest, in the environment
+//! managed by the project's tool.
 
 use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
 
 const MANIFEST: &str = "pyproject.toml";
 
-/// What makes a directory a Python project.
+/// Files that identify a Python project.
 const SIGNS: [&str; 9] = [
     MANIFEST,
     "setup.py",
@@ -21,7 +21,7 @@ const SIGNS: [&str; 9] = [
 
 const TEST_DIRECTORIES: [&str; 2] = ["tests", "test"];
 
-/// The tool that keeps the project's environment.
+/// The tool that manages the project's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeper {
     Uv,
@@ -30,14 +30,14 @@ enum Keeper {
     Pipenv,
     /// A virtual environment in the project's directory, filled by pip.
     Venv(&'static str),
-    /// The interpreter on PATH, with whatever the person installed for it.
+    /// The interpreter on PATH, with the person's installed packages.
     None,
 }
 
-/// Where people put a virtual environment.
+/// Usual names of a virtual environment.
 const VENVS: [&str; 3] = [".venv", "venv", "env"];
 
-/// Files that list what pip installs.
+/// Requirement files of pip.
 const REQUIREMENTS: [&str; 8] = [
     "requirements.txt",
     "requirements-dev.txt",
@@ -49,10 +49,10 @@ const REQUIREMENTS: [&str; 8] = [
     "requirements/test.txt",
 ];
 
-/// What runs the tests, and which file told.
+/// The test runner, and the file it is based on.
 struct Runner {
     command: &'static [&'static str],
-    /// Makes an environment of its own, so that it is not run in the keeper's.
+    /// Whether it creates its own environment, so that it is not run in the keeper's.
     is_self_contained: bool,
     told: String,
 }
@@ -146,7 +146,7 @@ fn runner(
     Some(Runner { command, is_self_contained: false, told: told(file, "holds unittest cases") })
 }
 
-/// Returns a file with tests by its name: in a directory for tests, or beside the code.
+/// Returns a file with tests by its name: in a test directory, or next to the code.
 fn find_test_file(project: &DetectedProject<'_>) -> Option<String> {
     let is_test = |name: &String| {
         let stem = name.strip_suffix(".py");
@@ -181,7 +181,8 @@ fn keeper(project: &DetectedProject<'_>, manifest: Option<&toml::Table>) -> Keep
     }
 }
 
-/// Returns the commands that make the environment in a fresh checkout: the person's own is ignored by git, so it is not there.
+/// Returns the commands that create the environment in a fresh checkout: the person's own is ignored by git, so it is
+/// missing there.
 fn venv_setup(
     project: &DetectedProject<'_>,
     venv: &str,
@@ -212,8 +213,8 @@ fn venv_setup(
 
 /// Returns pip's arguments for the project itself, and whether they install pytest.
 ///
-/// A project that can be built is installed with its extras for tests. Of any other only what it lists is installed: building it
-/// would fail.
+/// A buildable project is installed with its test extras. For any other only its requirements are installed: building
+/// it would fail.
 fn own_requirements(
     project: &DetectedProject<'_>,
     manifest: Option<&toml::Table>,
@@ -263,7 +264,7 @@ impl Keeper {
             (Keeper::Poetry, place) => vec!["poetry", "--directory", place, "run"],
             (Keeper::Pdm, _) => vec!["pdm", "run"],
             (Keeper::Pipenv, _) => vec!["pipenv", "run"],
-            // As a module, pytest finds the code beside the tests without its being installed.
+            // Run as a module, pytest finds the code next to the tests without installing it.
             (Keeper::None, _) if command == ["pytest"] => vec!["python3", "-m"],
             (Keeper::None | Keeper::Venv(_), _) => vec![],
         };
@@ -277,7 +278,7 @@ impl Keeper {
     fn setup(self, project: &DetectedProject<'_>) -> Option<Vec<String>> {
         let place = project.place;
         Some(match self {
-            // A part of a uv workspace shares the lock file of the whole.
+            // A member of a uv workspace shares the lock file of the whole.
             Keeper::Uv => {
                 let mut setup = vec!["uv", "sync"];
                 if !place.is_empty() {

@@ -1,4 +1,4 @@
-//! Recipes that a person wrote down: `justfile` and `Makefile`.
+//! Hand-written recipes: `justfile` and `Makefile`.
 
 use super::project::DetectedProject;
 use super::{Check, CheckKind, Found, words};
@@ -6,10 +6,10 @@ use super::{Check, CheckKind, Found, words};
 pub(super) const NAME: &str = "recipes";
 
 const JUSTFILES: [&str; 3] = ["justfile", "Justfile", ".justfile"];
-/// In make's own order.
+/// In make's own order of precedence.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
-/// Examines a directory for recipes of the kinds that are wanted.
+/// Examines a directory for recipes of the wanted kinds.
 pub(super) fn examine(project: &DetectedProject<'_>, wanted: &[CheckKind]) -> Option<Found> {
     let mut found = Found::new(NAME, project);
     for kind in wanted {
@@ -48,7 +48,7 @@ fn make(project: &DetectedProject<'_>, kind: CheckKind) -> Option<Check> {
     Some(Check { kind, run, why: format!("`{}` has the target `{name}`", project.path(file)) })
 }
 
-/// Returns the recipes of a justfile that can be run without arguments.
+/// Returns the recipes of a justfile that need no arguments.
 fn just_recipes(text: &str) -> Vec<String> {
     let mut recipes = Vec::new();
     for line in text.lines() {
@@ -56,7 +56,7 @@ fn just_recipes(text: &str) -> Vec<String> {
         let Some((head, _)) = definition(line) else { continue };
         let mut head = head.split_whitespace();
         let Some(name) = head.next() else { continue };
-        // A parameter with a default, or one that takes any number of words, can be left out.
+        // A parameter with a default, or a variadic one, is optional.
         let is_optional = |parameter: &str| parameter.contains('=') || parameter.starts_with('*');
         if is_name(name) && head.all(is_optional) {
             recipes.push(name.to_owned());
@@ -65,7 +65,7 @@ fn just_recipes(text: &str) -> Vec<String> {
     recipes
 }
 
-/// Returns the targets of a makefile that are spelled out.
+/// Returns the explicit targets of a makefile.
 fn make_targets(text: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for line in text.lines() {
@@ -76,7 +76,7 @@ fn make_targets(text: &str) -> Vec<String> {
     targets
 }
 
-/// Splits a line at the colon after a definition's head. Indented lines, comments and assignments have none.
+/// Splits a line at the colon after a definition's head. Indented lines, comments and assignments are not definitions.
 fn definition(line: &str) -> Option<(&str, &str)> {
     if line.starts_with([' ', '\t', '#']) {
         return None;
