@@ -1,19 +1,19 @@
-//! Time: the one place that reads it.
+//! Time: the only module that reads it.
 //!
-//! Code that needs the time is given a [`Clock`], so that a night of waits and timeouts passes in a test without
-//! waiting. The monotonic reading stands still while the machine is suspended: a closed laptop times nothing out.
+//! Code that needs the time is given a [`Clock`], so that a test can simulate a night of waits and timeouts. The
+//! monotonic clock stops while the machine is suspended: a closed laptop causes no timeouts.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// Returns the time of day. It may jump, also backwards.
+    /// Returns the wall-clock time. It may jump, also backwards.
     fn now(&self) -> Timestamp;
 
-    /// Returns the time since some fixed point. It never goes backwards and only differences mean something.
+    /// Returns the time since some fixed point. It never goes backwards, and only differences are meaningful.
     fn monotonic(&self) -> Duration;
 }
 

@@ -1,19 +1,19 @@
-//! Defects that Ralph once had, each at the place where it was. The simulation puts one back and has to find it
-//! (`cargo xtask simulate --defect all`). Outside tests there are none: what asks for one is compiled to nothing.
+//! Former defects of Ralph, each at its original place. The simulation reintroduces one and has to find it (`cargo
+//! xtask simulate --defect all`). Outside tests there are none: the checks compile to nothing.
 
-/// A defect that can be put back.
+/// A defect that can be reintroduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Defect {
-    /// The result of a run that had ended when Ralph was killed is passed over, and the run repeated.
+    /// The result of a run that had ended when Ralph was killed is ignored, and the run repeated.
     RepeatsFinishedRuns = 1,
-    /// What an earlier run of a spec left uncommitted is taken for the person's.
+    /// Uncommitted leftovers of an earlier run of a spec are attributed to the person.
     TakesLeftoversForThePersons,
     /// Pauses between rejected attempts do not grow.
     NeverBacksOff,
-    /// Troubles of different kinds in turn are never too many.
+    /// Alternating kinds of trouble never reach a limit.
     NeverGivesUp,
-    /// Files of private state are replaced without waiting for the disk.
+    /// Files of private state are replaced without syncing.
     DoesNotSync,
 }
 
@@ -34,7 +34,7 @@ mod put_back {
     static PUT_BACK: AtomicU8 = AtomicU8::new(0);
 
     impl Defect {
-        /// All of them, by the names that the chore knows.
+        /// All of them, by their names in xtask.
         pub(crate) const ALL: [(&str, Defect); 5] = [
             ("repeats-finished-runs", Defect::RepeatsFinishedRuns),
             ("takes-leftovers-for-the-persons", Defect::TakesLeftoversForThePersons),
@@ -48,7 +48,7 @@ mod put_back {
         PUT_BACK.load(Ordering::Relaxed) == defect as u8
     }
 
-    /// Puts a defect back for all threads of this process, or removes it again.
+    /// Reintroduces a defect for all threads of this process, or removes it again.
     pub(crate) fn put_back(defect: Option<Defect>) {
         PUT_BACK.store(defect.map_or(0, |defect| defect as u8), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! SHA-256, of files and of plain data.
+//! SHA-256 of files and of serialisable data.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub(crate) fn of_file(path: &Utf8Path) -> io::Result<String> {
     }
 }
 
-/// Hashes plain data as it is written.
+/// Hashes data in its serialised form.
 pub(crate) fn of_data(data: &impl Serialize) -> String {
     hex(&Sha256::digest(serde_json::to_vec(data).expect("plain data can be written")))
 }

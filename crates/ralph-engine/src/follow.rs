@@ -1,9 +1,10 @@
-//! Following files of lines while others append to them: the journal, and the events of a run.
+//! Follows files of lines while other processes append to them: the journal, and the events of a run.
 //!
-//! Invariant: a line is handed on once, when its line end is there. The cursor is the byte offset behind the last of them;
-//! it stays valid for as long as the file only grows. A tail without a line end is left: its writer is at work, or has died
-//! and the next one cuts it. A file that was cut below the cursor, or another file under the same name, is read from its
-//! beginning, and that is reported. A follower takes no lock and writes nothing, and the file need not be there yet.
+//! Invariant: a line is delivered once, when its line end is written. The cursor is the byte offset after the last
+//! delivered line; it stays valid as long as the file only grows. A tail without a line end is left: its writer is
+//! still writing, or has died and the next writer truncates it. If the file was truncated below the cursor, or
+//! replaced, it is read from the beginning, and that is reported. A follower takes no lock and writes nothing, and the
+//! file need not exist yet.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,20 +20,20 @@ use rustix::io::Errno;
 use crate::files::notifier::{Interest, Notifier};
 use crate::files::{PathError, parent};
 
-/// How long nothing is looked at where the kernel does not tell.
+/// The polling interval without kernel notifications.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How long nothing is looked at where it does: some file systems forget to.
+/// The polling interval with notifications: some file systems miss some.
 const LOOK_ANYWAY: Duration = Duration::from_secs(2);
 
 const CHUNK: usize = 64 << 10;
 
-/// What a follower comes upon.
+/// An event of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed<'a> {
     /// A line without its line end.
     Line(&'a [u8]),
-    /// The file was cut or replaced: what comes next is from its beginning.
+    /// The file was truncated or replaced: the following lines are from its beginning.
     Restarted,
 }
 
@@ -46,19 +47,19 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows a file from a cursor on: 0, or what [`Follower::cursor`] or [`start_of_last`] returned.
+    /// Follows a file from a cursor: 0, or a value of [`Follower::cursor`] or [`start_of_last`].
     pub fn new(path: &Utf8Path, cursor: u64) -> Follower {
         Follower { path: path.to_owned(), file: None, cursor, notifier: None }
     }
 
-    /// The offset behind the last line that was handed on.
+    /// The offset after the last delivered line.
     pub fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Hands on every line that has become complete since the last time.
+    /// Delivers every line completed since the last call.
     pub fn take(&mut self, mut each: impl FnMut(Followed<'_>)) -> Result<(), PathError> {
-        // Before the file is read: later appends are reported.
+        // Before the file is read, so that later appends are reported.
         if self.notifier.is_none() {
             self.notifier = Notifier::of(parent(&self.path), Interest::Changes);
         }
@@ -83,7 +84,7 @@ impl Follower {
         }
     }
 
-    /// Forgets what woke it. A directory that went away is watched anew when there is one again.
+    /// Discards pending notifications. If the directory was removed, it is watched again once it reappears.
     fn settle(&mut self) {
         if self.notifier.as_ref().is_some_and(|notifier| notifier.news().uprooted) {
             self.notifier = None;
@@ -91,7 +92,7 @@ impl Follower {
     }
 }
 
-/// Waits until one of the files may have something new. Returns whether `reader`, whom everything is for, has gone.
+/// Waits until one of the files may have new content. Returns whether `reader`, the consumer of the output, has gone.
 pub fn wait<'f>(
     followers: impl IntoIterator<Item = &'f mut Follower>,
     reader: BorrowedFd<'_>,
@@ -100,7 +101,7 @@ pub fn wait<'f>(
     let told: Vec<_> = followers.iter().filter_map(|follower| follower.notifier.as_ref()).collect();
     let is_told = !followers.is_empty() && told.len() == followers.len();
     let patience = if is_told { LOOK_ANYWAY } else { LOOK_EVERY };
-    // A reader that goes away is reported without being asked for.
+    // A closed reader is reported even without requesting events.
     let mut fds = vec![PollFd::from_borrowed_fd(reader, PollFlags::empty())];
     fds.extend(told.iter().map(|told| PollFd::new(*told, PollFlags::IN)));
     let timeout = Timespec::try_from(patience).expect("it is a short time");
@@ -117,12 +118,12 @@ pub fn wait<'f>(
     Ok(is_gone)
 }
 
-/// Returns the cursor before the last `count` complete lines of a file; 0 where it has no more, or is not there.
+/// Returns the cursor before the last `count` complete lines of a file; 0 if it has no more, or does not exist.
 pub fn start_of_last(path: &Utf8Path, count: usize) -> Result<u64, PathError> {
     let start = || -> io::Result<u64> {
         let Some(file) = open(path)? else { return Ok(0) };
         let mut end = file.metadata()?.len();
-        // The end of the line before the first of them is one more line end.
+        // Plus the line end of the line before the first of them.
         let mut left = count.saturating_add(1);
         let mut block = vec![0; CHUNK];
         while end > 0 {
@@ -142,7 +143,7 @@ pub fn start_of_last(path: &Utf8Path, count: usize) -> Result<u64, PathError> {
     start().map_err(|source| PathError::new("read", path, source))
 }
 
-/// Opens a regular file; nothing where there is none.
+/// Opens a regular file; `None` if there is none.
 fn open(path: &Utf8Path) -> io::Result<Option<File>> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).expect("flags are small");
@@ -154,14 +155,14 @@ fn open(path: &Utf8Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Tells whether a file does not have what was read of it any more.
+/// Whether a file is shorter than what was already read.
 fn is_cut(file: &File, cursor: u64) -> io::Result<bool> {
     let Some(last) = cursor.checked_sub(1) else { return Ok(false) };
     let mut byte = [0];
     Ok(file.read_at(&mut byte, last)? == 0 || byte != *b"\n")
 }
 
-/// Tells whether another file has the name now. A name that no file has may come back.
+/// Whether another file has the name now. A missing name may come back.
 fn is_replaced(file: &File, path: &Utf8Path) -> io::Result<bool> {
     let of = |found: &std::fs::Metadata| (found.dev(), found.ino());
     match path.symlink_metadata() {
@@ -171,10 +172,10 @@ fn is_replaced(file: &File, path: &Utf8Path) -> io::Result<bool> {
     }
 }
 
-/// Hands on the complete lines of a file from `start` on, and returns how many bytes they are.
+/// Delivers the complete lines of a file after `start`, and returns their length in bytes.
 fn take_from(file: &File, start: u64, each: &mut impl FnMut(Followed<'_>)) -> io::Result<u64> {
     let mut bytes = Vec::new();
-    // Where `bytes` begins, and where what is read next does, both from `start` on.
+    // The offsets of `bytes` and of the next read, both relative to `start`.
     let (mut taken, mut read) = (0, 0);
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -189,7 +190,7 @@ fn take_from(file: &File, start: u64, each: &mut impl FnMut(Followed<'_>)) -> io
         }
         bytes.drain(..begin);
         taken += begin as u64;
-        // The end of the file, as it is now. To read on would be to join a torn tail with what replaces it.
+        // The current end of the file. Reading on could join a torn tail with its replacement.
         if count < CHUNK {
             return Ok(taken);
         }

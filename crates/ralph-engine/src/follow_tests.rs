@@ -22,7 +22,7 @@ fn append(path: &Utf8Path, bytes: &[u8]) {
     File::options().append(true).create(true).open(path).unwrap().write_all(bytes).unwrap();
 }
 
-/// What is handed on, as text; a restart as `!`.
+/// The delivered lines as text; a restart as `!`.
 fn taken(follower: &mut Follower) -> Vec<String> {
     let mut seen = Vec::new();
     follower
@@ -68,10 +68,10 @@ fn a_file_that_was_cut_or_replaced_is_read_from_its_beginning() {
     assert_eq!(taken(&mut follower), ["one", "two"]);
     fs::write(path, "new\n").unwrap();
     assert_eq!(taken(&mut follower), ["!", "new"]);
-    // Cut and longer again before anybody looked.
+    // Truncated and grown again before the next call.
     fs::write(path, "much longer than before\n").unwrap();
     assert_eq!(taken(&mut follower), ["!", "much longer than before"]);
-    // What the old file still got before it was replaced is not lost.
+    // Lines appended to the old file before it was replaced are not lost.
     append(path, b"last\n");
     fs::write(path.with_extension("new"), "other\n").unwrap();
     fs::rename(path.with_extension("new"), path).unwrap();

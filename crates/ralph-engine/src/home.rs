@@ -1,10 +1,10 @@
-//! Where Ralph works: the workspace, its repository, and home.
+//! Finds the workspace, its repository, and home.
 //!
-//! Everything is found by looking at files; no process is started. Finding comes in two steps, because home may be named
-//! by the configuration, which is at the workspace's root: first [`find_workspace`], then [`Workspace::home`].
+//! Everything is found by reading files; no process is started. There are two steps, because the configuration at the
+//! workspace's root may name home: first [`find_workspace`], then [`Workspace::home`].
 //!
-//! While walking up, a world-writable directory with the sticky bit (`/tmp`) is passed over: a
-//! `ralph.toml` that a stranger left there would otherwise decide which programs run.
+//! While walking up, a world-writable directory with the sticky bit (`/tmp`) is skipped: otherwise a `ralph.toml` left
+//! there by another user would decide which programs run.
 
 use std::borrow::Cow;
 use std::fs;
@@ -19,27 +19,27 @@ use crate::git::real_directory;
 
 /// The configuration's name at the root of a workspace.
 pub const CONFIG_FILE: &str = "ralph.toml";
-/// Names ignored files that come along into Ralph's own clones and checkouts.
+/// Lists ignored files that are copied into Ralph's own clones and checkouts.
 pub(crate) const INCLUDE_FILE: &str = ".worktreeinclude";
 
-/// Returns the files of a workspace, beside home, that are the person's word to Ralph and never come from an agent.
-/// `worktree` is one of its repositories.
+/// Returns the workspace's files outside home that only the person may change, never an agent. `worktree` is one of its
+/// repositories.
 pub fn settings_files(workspace: &Utf8Path, worktree: &Utf8Path) -> [Utf8PathBuf; 3] {
     [workspace.join(CONFIG_FILE), workspace.join(INCLUDE_FILE), worktree.join(INCLUDE_FILE)]
 }
 
-/// The draft of home that this process works in, with the home that it stands for.
+/// The draft of home that this process uses, and the home it represents.
 static DRAFT: Mutex<Option<(Utf8PathBuf, Utf8PathBuf)>> = Mutex::new(None);
 
-/// Says that a draft in private state stands for a home of the person's from now on.
+/// Registers a draft in private state as the representation of a person's home.
 pub(crate) fn stands_for(draft: &Utf8Path, home: &Utf8Path) {
     let mut known = DRAFT.lock().unwrap_or_else(PoisonError::into_inner);
     *known = Some((draft.to_owned(), home.to_owned()));
 }
 
-/// Returns a text for people with their own files named in place of those of the draft.
+/// Replaces paths of the draft in a text by the person's own paths.
 ///
-/// Errors name the file that could not be read or written, which is the draft's; the person has to mend theirs.
+/// Errors name the file that could not be read or written, which is the draft's; the person has to fix theirs.
 pub fn in_persons_words(text: &str) -> Cow<'_, str> {
     let known = DRAFT.lock().unwrap_or_else(PoisonError::into_inner);
     match &*known {
@@ -50,40 +50,40 @@ pub fn in_persons_words(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where home is looked for, best first; the first is also where it is made.
+/// The default locations of home, best first; the first is also where it is created.
 pub(crate) const USUAL_HOMES: [&str; 2] = ["ralph", "scripts/ralph"];
 
-/// What makes a directory a home.
+/// Entries that identify a home.
 const HOME_SIGNS: [&str; 4] = ["specs", "plan.jsonl", "prd.json", "prompt.md"];
 
-/// The directory the agents work in.
+/// The directory in which agents work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Canonical: absolute and without links.
+    /// Canonical: absolute and without symlinks.
     pub root: Utf8PathBuf,
     pub kind: WorkspaceKind,
 }
 
-/// What a workspace is to git.
+/// The relation of a workspace to git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkspaceKind {
     /// It is, or is inside, the working tree of a repository.
     Repository(Repository),
-    /// Its children are repositories.
+    /// Its subdirectories are repositories.
     RepositoryCollection,
-    /// Git knows nothing of it.
+    /// It is not related to git.
     Plain,
 }
 
-/// A working tree and where git keeps what belongs to it.
+/// A working tree and its git directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
     pub toplevel: Utf8PathBuf,
-    /// For a linked worktree its own part of the repository, for a submodule its place in the outer one.
+    /// For a linked worktree its own part of the repository, for a submodule its directory in the outer one.
     pub(crate) git_dir: Utf8PathBuf,
 }
 
-/// Home: a path, and whether there is a home at it yet.
+/// Home: its path, and whether it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub path: Utf8PathBuf,
@@ -104,7 +104,7 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             WorkspaceError::NotARepository { root } => Some(format!(
@@ -126,9 +126,10 @@ impl WorkspaceError {
     }
 }
 
-/// Finds the workspace: the named root, else up from `start` to a `ralph.toml`, else to a home, else to a repository.
+/// Finds the workspace: the given root, otherwise up from `start` to a `ralph.toml`, otherwise to a home, otherwise to
+/// a repository.
 ///
-/// Outside all of these the workspace is `start` itself; commands that need a repository ask for it.
+/// Otherwise the workspace is `start` itself; commands that need a repository check for it.
 pub fn find_workspace(
     named: Option<&Utf8Path>,
     start: &Utf8Path,
@@ -154,7 +155,7 @@ pub fn find_workspace(
 }
 
 impl Workspace {
-    /// Returns the repository, or an error with a hint where there is none.
+    /// Returns an error with a hint if there is no repository.
     pub fn require_repository(&self) -> Result<(), WorkspaceError> {
         match self.kind {
             WorkspaceKind::Repository(_) | WorkspaceKind::RepositoryCollection => Ok(()),
@@ -171,7 +172,7 @@ impl Workspace {
     }
 
     /// Returns the git directories that belong to the workspace but are outside it: those of a linked worktree, of a
-    /// submodule, of a workspace that is a part of its repository.
+    /// submodule, or of a workspace inside a larger repository.
     pub fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
         let Some(own) = self.git_dir() else { return Vec::new() };
         let mut directories = vec![own.to_owned()];
@@ -182,7 +183,7 @@ impl Workspace {
         directories
     }
 
-    /// Returns the directory in which git keeps what belongs to this working tree.
+    /// Returns the git directory of this working tree.
     pub fn git_dir(&self) -> Option<&Utf8Path> {
         match &self.kind {
             WorkspaceKind::Repository(repository) => Some(&repository.git_dir),
@@ -190,7 +191,7 @@ impl Workspace {
         }
     }
 
-    /// Finds home: the one the person named (an absolute path), else the first usual place that holds one.
+    /// Finds home: the given one (an absolute path), otherwise the first existing default location.
     pub fn home(&self, named: Option<&Utf8Path>) -> Home {
         if let Some(named) = named {
             let path = self.root.join(named);
@@ -205,7 +206,7 @@ impl Workspace {
     }
 }
 
-/// Whether a directory is a home: one that merely has the name is not.
+/// Whether a directory is a home, rather than one with just the same name.
 pub(crate) fn is_home(path: &Utf8Path) -> bool {
     HOME_SIGNS.iter().any(|sign| path.join(sign).exists())
 }
@@ -225,7 +226,7 @@ fn find_root(start: &Utf8Path) -> Utf8PathBuf {
         .unwrap_or_else(|| start.to_owned())
 }
 
-/// Whether a directory is shared the way `/tmp` is. The sticky bit tells it from a drive without permissions.
+/// Whether a directory is shared like `/tmp`. The sticky bit distinguishes it from a drive without permissions.
 fn anybody_may_write(directory: &Utf8Path) -> bool {
     const SHARED: u32 = 0o1002;
     fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & SHARED == SHARED)
@@ -243,7 +244,7 @@ fn holds_repositories(directory: &Utf8Path) -> bool {
     children.any(|child| child.is_ok_and(|child| git_dir_of(child.path()).is_some()))
 }
 
-/// Returns the git directory of a working tree: `.git`, or where a file of that name points.
+/// Returns the git directory of a working tree: `.git`, or the target of a file of that name.
 fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
     let dot_git = worktree.join(".git");
     let git_dir = if dot_git.is_dir() {
@@ -253,11 +254,11 @@ fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
         let target = pointer.strip_prefix("gitdir:")?.trim();
         worktree.join(target).canonicalize_utf8().ok()?
     };
-    // Git takes no directory without a HEAD for a repository, and walks on.
+    // Git does not treat a directory without a HEAD as a repository, and walks on.
     fs::symlink_metadata(git_dir.join("HEAD")).is_ok().then_some(git_dir)
 }
 
-/// Reads a small file. Whatever else carries its name is not read to the end.
+/// Reads a small file, up to a limit, whatever it is.
 fn read_start(path: &Utf8Path) -> Option<String> {
     if !path.is_file() {
         return None;
@@ -274,7 +275,7 @@ fn canonical(path: &Utf8Path) -> Result<Utf8PathBuf, PathError> {
     path.canonicalize_utf8().map_err(|source| PathError::new("find", path, source))
 }
 
-/// Quotes a path for a shell where that is needed.
+/// Quotes a path for a shell if needed.
 fn quote(path: &Utf8Path) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
     if path.as_str().chars().all(plain) {

@@ -1,4 +1,4 @@
-//! From the configuration's choice of an agent to a request that can be run: which adapter, which program, which limits.
+//! Resolves a configured agent into a runnable request: adapter, program, limits.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::policy::budget::Budget;
@@ -14,18 +14,18 @@ use crate::config::{AgentChoice, AgentProgram, Config};
 use crate::outbox::Outbox;
 use crate::run::{Contract, Environment, RunRequest};
 
-/// An agent that is there and can be started.
+/// An agent that is installed and can be started.
 pub struct Launch {
     pub choice: AgentChoice,
     pub(crate) adapter: &'static dyn Adapter,
-    /// The program; `None` where Ralph plays the agent itself.
+    /// The program; `None` for the built-in agent.
     pub(crate) executable: Option<Utf8PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    /// Names of the person's variables that it gets.
+    /// Names of the person's variables that are passed to it.
     pass: Vec<String>,
     prices: PriceTable,
-    /// Whose usage limit it is that this agent meets.
+    /// The owner of this agent's usage limit.
     pub(crate) limit_holder: LimitHolder,
 }
 
@@ -44,7 +44,7 @@ pub enum LaunchError {
     MissingScript { script: Utf8PathBuf },
 }
 
-/// Says why a cost is unknown.
+/// Explains why a cost is unknown.
 fn cause(model: Option<&str>) -> String {
     match model {
         Some(model) => format!(": it reports no cost, and `{model}` has no price"),
@@ -53,7 +53,7 @@ fn cause(model: Option<&str>) -> String {
 }
 
 impl LaunchError {
-    /// What the person can do about it.
+    /// Returns advice for the person.
     pub(crate) fn hint(&self) -> String {
         match self {
             LaunchError::NotInstalled { agent, .. } => format!(
@@ -75,7 +75,7 @@ impl LaunchError {
 }
 
 impl Launch {
-    /// Finds the program of the agent that plays `role`.
+    /// Resolves the program of `role`'s agent.
     pub(crate) fn prepare(
         config: &Config,
         role: Role,
@@ -122,12 +122,12 @@ impl Launch {
         Ok(Launch { choice, adapter, executable, args, env, pass, prices, limit_holder })
     }
 
-    /// Whether this agent can go on with a session of its own by id.
+    /// Whether this agent can resume a session by id.
     pub(crate) fn resumes(&self) -> bool {
         self.adapter.traits().resumes || !self.choice.resume.is_empty()
     }
 
-    /// What was asked for and has no effect with this agent.
+    /// Returns settings that have no effect with this agent.
     pub fn warnings(&self) -> Vec<String> {
         let name = &self.choice.name;
         let traits = self.adapter.traits();
@@ -135,7 +135,7 @@ impl Launch {
         if self.choice.reasoning.is_some() && !traits.reasoning {
             warnings.push(format!("`reasoning` has no effect: {name} takes no such option"));
         }
-        // A price makes the model of a plain command worth naming.
+        // With a price, the model of a plain command is useful.
         let is_priced = |model: &String| self.prices.price(model).is_some();
         if self.choice.model.as_ref().is_some_and(|model| !is_priced(model)) && !traits.structured {
             warnings.push(format!("`model` has no effect: {name} is a plain command"));
@@ -143,7 +143,7 @@ impl Launch {
         warnings
     }
 
-    /// Refuses a budget that cannot be measured with this agent, and says which is measured only in part.
+    /// Refuses a budget that cannot be measured with this agent, and reports which is measured only partly.
     pub(crate) fn check_budget(&self, budget: &Budget) -> Result<Vec<String>, LaunchError> {
         let traits = self.adapter.traits();
         let Launch { choice, prices, .. } = self;
@@ -165,7 +165,7 @@ impl Launch {
         Ok(notes)
     }
 
-    /// Puts a request for one run together. `program` is Ralph's own.
+    /// Builds a request for one run. `program` is Ralph's own.
     pub(crate) fn request<'a>(
         &'a self,
         config: &'a Config,
@@ -223,7 +223,7 @@ impl Launch {
     }
 }
 
-/// Returns the variables that an agent reads itself. A command that starts a known agent gets that one's.
+/// Returns the variables that an agent reads itself. A command that starts a known agent gets that agent's.
 fn own_variables(
     adapter: &dyn Adapter,
     choice: &AgentChoice,
@@ -246,8 +246,8 @@ fn own_variables(
     names
 }
 
-/// Tells commands and logins of one agent apart, as far as the command line and keys do. A login of the agent's own is
-/// not seen.
+/// Distinguishes commands and logins of one agent, as far as the command line and keys differ. The agent's own login is
+/// not visible.
 fn account(choice: &AgentChoice, own: &[String], env: EnvLookup<'_>) -> Option<String> {
     let mut parts: Vec<(String, String)> = Vec::new();
     match &choice.program {

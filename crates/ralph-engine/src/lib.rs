@@ -1,7 +1,7 @@
-//! Ralph's engine: the only place where the domain meets the world.
+//! Ralph's engine: the only crate in which the domain meets the outside world.
 //!
-//! It runs agents, keeps files and reads configuration. It never prints and knows no command line; what a person
-//! sees is made by the binary from the events that come out of here, and what they are asked goes through [`ask`].
+//! It runs agents, manages files and reads configuration. It never prints and knows no command line; the binary renders
+//! the events it emits, and questions go through [`ask`].
 
 pub mod agent;
 pub mod ask;

@@ -1,8 +1,8 @@
 //! The mailbox: the directory for notes between agent and harness, in the workspace or in a slot.
 //!
 //! Other tools use `.ralph/` too. A mark in the `.gitignore` of Ralph's own mailbox identifies it; a directory without
-//! that mark belongs to another tool and is never written to. Agents write here as they like, so that whatever is not a
-//! plain file counts as absent, and a file that is replaced is replaced whole.
+//! that mark belongs to another tool and is never written to. Agents write here freely, so anything except a regular
+//! file counts as absent, and files are replaced atomically.
 
 pub(crate) mod exchange;
 
@@ -45,13 +45,13 @@ pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
     if Mailbox::new(path).is_marked() {
         return Ok(MailboxState::Ours);
     }
-    // A Ralph that was killed while it wrote the mark left no more than a file of its own.
+    // A Ralph killed while writing the mark left only a temporary file.
     let is_ours = |entry: &DiskEntry| entry.name.to_str().is_some_and(is_temporary);
     let empty = disk::list(path).map_err(error)?.iter().all(is_ours);
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }
 
-/// Returns a path if it is Ralph's mailbox, or can be: then nothing in it is ever work.
+/// Returns a path if it is, or can become, Ralph's mailbox: then nothing in it is ever work.
 pub(crate) fn own(path: &Utf8Path) -> Option<&Utf8Path> {
     inspect(path).is_ok_and(|state| state != MailboxState::Foreign).then_some(path)
 }
@@ -71,7 +71,7 @@ impl Mailbox {
         &self.path
     }
 
-    /// Makes the directory and its mark, unless both are there. A link that was put in its place is removed.
+    /// Creates the directory and its mark, if needed. A symlink planted at its path is removed.
     pub(crate) fn make_ready(&self) -> Result<(), PathError> {
         let found = disk::look(&self.path).ok();
         if found.is_some_and(|found| found.kind != FileKind::Directory) {
@@ -82,8 +82,8 @@ impl Mailbox {
         if self.is_marked() { Ok(()) } else { self.write(IGNORE_FILE, IGNORE) }
     }
 
-    /// Gives the owner back the right to read and change the directories of the mailbox, whatever an agent made of them. No
-    /// run may be alive. What cannot be opened counts as absent.
+    /// Restores the owner's permissions on the directories of the mailbox, whatever an agent did to them. No run may be
+    /// alive. Directories that cannot be opened count as absent.
     pub(crate) fn unlock(&self) {
         let mut waiting = vec![(self.path.as_std_path().to_owned(), 0)];
         while let Some((next, depth)) = waiting.pop() {
@@ -104,7 +104,7 @@ impl Mailbox {
         self.read(IGNORE_FILE).is_some_and(|text| text.starts_with(MARK))
     }
 
-    /// Returns a file as text. What is no plain file, or too large, counts as absent.
+    /// Returns a file as text. Anything except a regular file of limited size counts as absent.
     pub(crate) fn read(&self, name: &str) -> Option<String> {
         let bytes = read_plain_in(&self.path, name, LARGEST).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -126,7 +126,7 @@ impl Mailbox {
         crate::files::remove_optional(&path)
     }
 
-    /// Moves a file of an earlier task to `archive/`, if it is there. Nothing there is overwritten.
+    /// Moves a file of an earlier task to `archive/`, if it exists, without overwriting anything.
     pub(crate) fn archive(&self, name: &str, task: u32) -> Result<(), PathError> {
         let from = self.path.join(name);
         if disk::look(&from).is_err() {
@@ -141,7 +141,7 @@ impl Mailbox {
         rename_durably(&from, &to.unwrap_or_else(|| place(u32::MAX)))
     }
 
-    /// Removes what an agent put where a file belongs: a directory, a link, a FIFO.
+    /// Removes anything an agent put at the path of a file: a directory, a symlink, a FIFO.
     fn remove_what_is_no_file(path: &Utf8Path) -> Result<(), PathError> {
         let error = |source| PathError::new("remove", path, source);
         match disk::look(path).map(|found| found.kind) {
@@ -220,7 +220,7 @@ mod tests {
         assert!(!guard.path().join(".gitignore").exists(), "a link is not followed");
     }
 
-    /// Root may do everything, so that this says something for everybody else only.
+    /// Root bypasses permissions, so this is meaningful only for other users.
     #[test]
     fn directories_that_an_agent_locked_are_opened_again() {
         let (_guard, path) = temp();

@@ -1,7 +1,7 @@
-//! Prompts as people may change them: templates in home, and the rules of the project that is worked on.
+//! Prompts that people can customise: templates in home, and the rules of the project.
 //!
-//! What is absent is built in. Every template there is gets read before the first run, so that a mistake in one that is needed
-//! hours later is reported at once, with file and line.
+//! Missing templates are built in. All existing templates are parsed before the first run, so that a mistake in one
+//! that is needed hours later is reported at once, with file and line.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use ralph_model::prompt::{PromptKind, Prompts, RulesSource, TemplateError};
 use crate::files::plain::{read_start, read_text};
 use crate::specs::line_of;
 
-/// Where the rules of a project are looked for, at its root; the first that has text is taken.
+/// The files with the rules of a project, at its root; the first non-empty one is used.
 const RULES_FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// How much of the rules a prompt takes.
+/// The maximum size of the rules in a prompt.
 const MOST_RULES: usize = 64 << 10;
 
-/// What is wrong with a template of a person.
+/// A problem of a person's template.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptProblem {
     #[error("cannot read `{path}`: {cause}")]
@@ -28,7 +28,7 @@ pub enum PromptProblem {
     Template { path: Utf8PathBuf, error: TemplateError },
 }
 
-/// Loads the templates, or says everything that is wrong with those in home.
+/// Loads the templates, or returns all problems of those in home.
 pub(crate) fn load(home: &Utf8Path) -> Result<Prompts, Vec<PromptProblem>> {
     let mut prompts = Prompts::builtin();
     let mut problems = Vec::new();
@@ -77,11 +77,11 @@ fn read_template(path: &Utf8Path) -> Result<Option<String>, PromptProblem> {
         let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
         PromptProblem::NotText { path: path.to_owned(), line }
     })?;
-    // Some editors begin a file with a mark that no agent should read.
+    // Some editors write a byte order mark, which agents should not see.
     Ok(Some(text.trim_start_matches('\u{feff}').to_owned()))
 }
 
-/// The rules of a project, as they go into prompts.
+/// The rules of a project, for prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// The name of the file they are in.
@@ -90,13 +90,13 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns them as a prompt takes them.
+    /// Returns them in the form for prompts.
     pub(crate) fn source(&self) -> RulesSource<'_> {
         RulesSource { file: self.file, text: &self.text }
     }
 }
 
-/// Reads the rules of the project in a workspace. What is very long is cut, with a note that says so.
+/// Reads the rules of the project in a workspace. Very long text is truncated, with a note.
 pub(crate) fn read_rules(workspace: &Utf8Path) -> Result<Option<Rules>, PromptProblem> {
     for file in RULES_FILES {
         let path = workspace.join(file);

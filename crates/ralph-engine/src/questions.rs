@@ -1,7 +1,7 @@
-//! Questions that only a person can settle: asked by a workflow, answered by `ralph answer`, taken up by the workflow.
+//! Questions that only a person can settle: asked by a workflow, answered by `ralph answer`, consumed by the workflow.
 //!
-//! The journal is where they are kept, so they survive as it does and a view that follows along knows them too. Every
-//! step is on disk before the call returns and before the board knows of it.
+//! They are stored in the journal, so they survive like it, and a live view knows them too. Every step is on disk
+//! before the call returns and before the board is updated.
 
 use ralph_model::board::Question;
 use ralph_model::item_name::meant;
@@ -19,7 +19,7 @@ pub struct Questions<'a> {
     pub clock: &'a dyn Clock,
 }
 
-/// An answer has no question to go to.
+/// An answer without a matching question.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     #[error("no open question")]
@@ -50,7 +50,8 @@ fn asked_by(open: &[Question], name: &str) -> Vec<usize> {
 }
 
 impl Questions<'_> {
-    /// Asks the person on behalf of an item. Asking the same again changes nothing; another question replaces the old one.
+    /// Asks the person on behalf of an item. Asking the same again changes nothing; a different question replaces the
+    /// old one.
     pub fn ask(
         &mut self,
         item: &str,
@@ -70,7 +71,7 @@ impl Questions<'_> {
         Ok(self.open_of(&item).expect("what was just asked is open"))
     }
 
-    /// Asks, unless an answer to an item's question waits for its workflow.
+    /// Asks, unless the item's question already has an answer that its workflow has not consumed.
     pub fn ask_unless_answered(&mut self, item: &str, question: &str) -> Result<(), PathError> {
         if self.journal.board().answered(item).is_none() {
             self.ask(item, question, QuestionKind::Accept, None)?;
@@ -78,7 +79,7 @@ impl Questions<'_> {
         Ok(())
     }
 
-    /// Answers the open question of an item, by its name or the question's id, or the only one that is open.
+    /// Answers the open question of an item, by its name or the question's id, or the only open one.
     pub fn answer(
         &mut self,
         item: Option<&str>,
@@ -89,7 +90,7 @@ impl Questions<'_> {
         let place = match item {
             _ if open.is_empty() => return Err(AnswerError::NoneOpen),
             None if open.len() > 1 => return Err(AnswerError::Several { open }),
-            // The name of the item alone is no answer to its question.
+            // The name of the item alone is not an answer to its question.
             None if open[0].item == text || open[0].id == text => {
                 return Err(AnswerError::NoText { item: text.to_owned(), open });
             }
@@ -107,8 +108,8 @@ impl Questions<'_> {
         Ok(question)
     }
 
-    /// Returns the answer to an item's question of a kind. An answer to a question of another kind was acted on just before
-    /// Ralph died, and must not decide this one: it is taken.
+    /// Returns the answer to an item's question of a kind. An answer to a question of another kind was acted on just
+    /// before Ralph died, and must not decide this one: it is consumed.
     pub(crate) fn answer_to(
         &mut self,
         item: &str,
@@ -122,7 +123,7 @@ impl Questions<'_> {
         Ok(answered.answer)
     }
 
-    /// Takes the answer to an item's question, once: the question is settled with it.
+    /// Consumes the answer to an item's question, which settles the question.
     pub(crate) fn take_answer(&mut self, item: &str) -> Result<Option<Question>, PathError> {
         let Some(question) = self.journal.board().answered(item).cloned() else { return Ok(None) };
         let id = question.id.clone();
@@ -130,7 +131,7 @@ impl Questions<'_> {
         Ok(Some(question))
     }
 
-    /// Withdraws an item's question, answered or not: what it was about is settled otherwise.
+    /// Withdraws an item's question, answered or not, because it was settled otherwise.
     pub fn withdraw(&mut self, item: &str) -> Result<(), PathError> {
         let open = self.open_of(item).or_else(|| self.journal.board().answered(item).cloned());
         let Some(question) = open else { return Ok(()) };
@@ -156,7 +157,7 @@ mod tests {
     use crate::journal::load_board;
     use crate::test_place::Place;
 
-    /// Each step is done by a Ralph that has just started and knows what the journal tells.
+    /// Each step is done by a freshly started Ralph that has read the journal.
     struct Night {
         place: Place,
     }
@@ -212,7 +213,7 @@ mod tests {
         assert!(matches!(error, AnswerError::NoneOpen));
     }
 
-    /// An answer that was acted on and not taken is still there when the next question is of another kind.
+    /// An answer that was acted on but not consumed still exists when the next question is of another kind.
     #[test]
     fn an_answer_decides_no_question_of_another_kind() {
         let night = Night::new();

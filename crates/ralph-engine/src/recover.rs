@@ -1,8 +1,8 @@
-//! Recovery at the start of a command: processes that a killed Ralph left behind are found and ended first, and what their
-//! run had changed that it must not is put back. A run that had ended by then has its result.
+//! Recovery at the start of a command: terminates leftover processes of a killed Ralph first, then reverts forbidden
+//! changes of their run. A run that had ended by then keeps its result.
 //!
-//! With the kernel boundary there is nothing to find: the guard ends everything with us. Without it an agent can kill its
-//! guard, and then only the mark in each process's environment tells whose it was.
+//! With the kernel boundary there is nothing to find: the guard terminates everything when Ralph dies. Without it an
+//! agent can kill its guard, and then only the mark in each process's environment identifies it.
 
 use std::time::{Duration, Instant};
 
@@ -21,22 +21,22 @@ use crate::run::{
 };
 use crate::state::{AFTER_KILL, AfterKill, LiveRun, State};
 
-/// Killed processes leave in an instant, unless the kernel itself holds them.
+/// Killed processes disappear instantly, unless they are stuck in the kernel.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What one dead run left.
+/// The leftovers of one dead run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     pub run_id: String,
-    /// How many of its processes were still there and have been ended.
+    /// How many of its processes were still alive and were terminated.
     pub processes: usize,
-    /// What it had changed that it was to leave alone.
+    /// Its forbidden changes.
     pub boundary: BoundaryCrossed,
-    /// Which of git's locks it had left and were removed, in words.
+    /// Descriptions of its leftover git locks that were removed.
     pub removed_locks: Vec<String>,
 }
 
-/// Ends the processes that runs of killed Ralphs left, and records that in the journal.
+/// Terminates leftover processes of killed Ralphs' runs, and records that in the journal.
 pub fn end_leftovers(
     state: &State,
     journal: &mut Journal,
@@ -55,7 +55,7 @@ pub fn end_leftovers(
         for lock in &removed_locks {
             journal.record(clock.now(), id.as_ref(), locks::removed_note(lock))?;
         }
-        // Only now, when no process of the run is left that could change more.
+        // Only now, when no process of the run is left to make further changes.
         let git = || environment.git();
         let ended = result_of(state, &run.run_id)?;
         let forget = || {
@@ -63,17 +63,18 @@ pub fn end_leftovers(
                 let _ = UNCOMPARED.forget(state, &ended.item);
             }
         };
-        // What had to be ended just now could change things until now.
+        // Processes terminated just now could make changes until now.
         let gone = if processes == 0 { leftover.gone() } else { None };
         if let (Some(item), Some(gone)) = (&run.item, gone) {
-            // Before anything is forgotten: whoever works on the item next must tell the person's changes from the run's.
+            // Before anything is removed: the next run of the item must distinguish the person's changes from this
+            // run's.
             AFTER_KILL.save(state, item, &AfterKill { item: item.clone(), gone })?;
         }
         let settled = match &run.watch {
             Some(watch) => watch.settle_abandoned(gone, state, &git, &forget)?,
             None => Some(BoundaryReport::default()),
         };
-        // A result that cannot be compared any more does not count.
+        // A result that can no longer be compared does not count.
         let ended = ended.filter(|_| settled.is_some());
         let boundary = settled.unwrap_or_default();
         if let Some(mut ended) = ended {
@@ -102,7 +103,7 @@ pub fn end_leftovers(
     Ok(recovered)
 }
 
-/// Returns the result of a run that had ended when its Ralph died, and that was not compared with what was before it.
+/// Returns the result of a run that had ended when its Ralph died, and was not compared with the earlier state.
 fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
     let ended = UNCOMPARED.all(state)?.into_iter().find(|result| result.run.as_str() == run);
     let Some(ended) = ended else { return Ok(None) };
@@ -110,7 +111,7 @@ fn result_of(state: &State, run: &str) -> Result<Option<RunResult>, PathError> {
     Ok(kept.is_none_or(|kept| kept.run != ended.run).then_some(ended))
 }
 
-/// Keeps results aside that no comparison can be made for any more: what tells of their run is lost.
+/// Sets aside results that can no longer be compared, because the record of their run is lost.
 pub(crate) fn forget_uncompared(state: &State) -> Result<(), PathError> {
     let under_way = state.under_way()?;
     for result in UNCOMPARED.all(state)? {
@@ -125,9 +126,9 @@ pub(crate) fn forget_uncompared(state: &State) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Returns the agent's session as the run's events tell it, so that the next run can go on with it.
+/// Returns the agent's session from the run's events, so that the next run can resume it.
 fn session_in(events: &Utf8Path) -> Option<String> {
-    // Agents tell it first; a later one replaces it (an agent may branch off).
+    // Agents report it first; a later one replaces it (an agent may fork its session).
     let events = read_optional(events).ok()??;
     let mut told = events.rsplit(|byte| *byte == b'\n').filter_map(parse_event_line);
     told.find_map(|event| match event {

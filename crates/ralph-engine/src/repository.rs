@@ -1,8 +1,8 @@
-//! What the engine asks of one repository and does to it, as a trait: git itself implements it here, and the simulation
-//! has an implementation in memory. Both pass the same conformance suite.
+//! The engine's operations on one repository, as a trait: implemented here with git itself, and by the simulation in
+//! memory. Both pass the same conformance suite.
 //!
-//! Only what workflows, home and the plan need is part of it. Commands that show a repository to a person, and mirrors and
-//! checkouts, use git directly.
+//! It contains only what workflows, home and the plan need. Commands that show a repository to a person, mirrors and
+//! checkouts use git directly.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
 use crate::git::{CommitHeader, Git, GitError, Head, Oid, PathChange, RefsSnapshot, StatusEntry};
 
-/// A repository with a work tree. Every method does what the method or function of the same name in `ralph_git` does.
+/// A repository with a working tree. Every method does the same as the method or function of that name in `ralph_git`.
 pub(crate) trait GitAccess: Send + Sync {
     fn head(&self) -> Result<Head, GitError>;
     fn current_head(&self) -> Result<Head, GitError>;
@@ -40,7 +40,7 @@ pub(crate) trait GitAccess: Send + Sync {
     fn return_saved(&self, saved: &SavedDirt, paths: &[&Path]) -> Result<(), CommitError>;
     fn commit_paths(&self, request: &CommitRequest<'_>) -> Result<(), CommitError>;
     fn commit_files(&self, request: &CommitRequest<'_>) -> Result<(), CommitError>;
-    /// Holds the index until the result is dropped, or its file committed.
+    /// Locks the index until the result is dropped, or its file is committed.
     fn hold_index(&self, patience: Duration) -> Result<Box<dyn HeldFile + '_>, GitError>;
     fn switch_to(&self, branch: &str) -> Result<(), CommitError>;
     fn switch_discarding(&self, branch: &str) -> Result<(), CommitError>;
@@ -48,7 +48,7 @@ pub(crate) trait GitAccess: Send + Sync {
     fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError>;
 }
 
-/// The index of a repository, held while one file is replaced.
+/// The locked index of a repository, while one file is replaced.
 pub(crate) trait HeldFile {
     /// See [`HeldIndex::shares_journal_with`].
     fn shares_journal_with(&self, directory: &Utf8Path) -> bool;

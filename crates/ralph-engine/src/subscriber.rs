@@ -1,7 +1,7 @@
-//! Subscribers of the entries of the journal and of the events of the run under way.
+//! Subscribers of journal entries and of the current run's events.
 //!
-//! A subscriber decides nothing. Everything it receives was recorded before, so that a reader of the
-//! journal later knows the same.
+//! A subscriber decides nothing. Everything it receives was recorded before, so a later reader of the journal has the
+//! same information.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use ralph_model::journal::JournalEntry;
 
 /// Follows the stream of a session.
 pub trait Subscriber: Send {
-    /// An entry was recorded; the board has it already.
+    /// An entry was recorded; the board already includes it.
     fn recorded(&mut self, entry: &JournalEntry, board: &Board);
 
     /// A run has begun. Returns the observer of its agent's events; it is dropped before the end of the run is recorded.
     fn follow(&mut self, run: &RunId, board: &Board) -> Box<dyn RunObserver>;
 
-    /// The wait that was recorded last goes on; called about once a second.
+    /// The wait recorded last continues; called about once a second.
     fn waiting(&mut self, left: Duration);
 }
 
-/// Told of everything that happens in a run while it happens. Called on the thread that reads the stream.
+/// Observes the events of a run as they happen. Called on the thread that reads the stream.
 pub trait RunObserver: Send {
-    /// `at` counts from the start of the run.
+    /// `at` is relative to the start of the run.
     fn event(&mut self, at: Duration, event: &AgentEvent);
 
-    /// The context fills up.
+    /// The context is filling up.
     fn context_warning(&mut self, percent: u8);
 }
 

@@ -1,4 +1,4 @@
-//! What tests of the set-up share: a directory of their own, with real git, and programs to be found.
+//! Shared by tests of the setup: a temporary directory with real git, and programs to look up.
 
 use std::fs;
 use std::process::Command;
@@ -62,8 +62,8 @@ impl Place {
         fs::read_to_string(self.root.join(path)).unwrap()
     }
 
-    /// Makes a program. A shell writes it: a file this process had open for writing while another thread forks could
-    /// not be executed.
+    /// Creates a program. A shell writes it: a file that this process has open for writing while another thread forks
+    /// could not be executed.
     pub(crate) fn program(&self, name: &str, script: &str) -> Utf8PathBuf {
         let path = self.root.join(name);
         let text = format!("#!/bin/sh\n{script}\n");

@@ -1,7 +1,7 @@
-//! Whether every file of a home that a person may edit and Ralph relies on is sound, everything told at once.
+//! Checks all files of a home that a person may edit and Ralph relies on, and reports all problems at once.
 //!
-//! Nothing is changed or healed here. Sessions, logs and private state are not checked: they are made
-//! anew when they cannot be read.
+//! Nothing is changed or healed here. Sessions, logs and private state are not checked: they are recreated if they
+//! cannot be read.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::goal::{GoalState, STATE_FILE};
@@ -19,30 +19,30 @@ use crate::plan_file::PLAN_FILE;
 use crate::prompts::{self, PromptProblem};
 use crate::specs::{self, SPECS, SpecProblem};
 
-/// How deep records may lie: as deep as areas of specs.
+/// The maximum depth of records: that of spec areas.
 const DEEPEST: usize = 32;
 
-/// Something wrong with a file.
+/// A problem of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileProblem {
     pub path: Utf8PathBuf,
-    /// Counted from 1, where it has a line.
+    /// One-based, if it has a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     pub message: String,
-    /// What can be done about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
 
-/// What was looked at and what was found.
+/// The checked files and the findings.
 #[derive(Debug, Default)]
 pub struct Soundness {
     pub files: usize,
     pub problems: Vec<FileProblem>,
 }
 
-/// Looks at everything in a home; `known` tells whether an id was ever in the plan.
+/// Checks everything in a home; `known` says whether an id was ever in the plan.
 pub fn examine(home: &Utf8Path, known: &dyn Fn(&str) -> bool) -> Soundness {
     let mut soundness = Soundness::default();
     soundness.plan(&home.join(PLAN_FILE), known);
@@ -59,7 +59,7 @@ impl Soundness {
         self.problems.push(FileProblem { path: path.to_owned(), line: None, message, mend: None });
     }
 
-    /// Reads a file; one that is not there is fine.
+    /// Reads a file; a missing one is fine.
     fn read(&mut self, path: &Utf8Path) -> Option<Vec<u8>> {
         match read_text(path) {
             Ok(bytes) => {
@@ -81,7 +81,7 @@ impl Soundness {
             return self
                 .broken(path, "it is a link, and Ralph does not write through links".to_owned());
         }
-        // A plan may be larger than any text that a person writes.
+        // A plan may be larger than any hand-written text.
         let bytes = match read_optional(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
@@ -110,7 +110,7 @@ impl Soundness {
         let faults = specs::validate(directory, &backlog.specs);
         for problem in backlog.problems.into_iter().chain(faults) {
             let (path, line) = match &problem {
-                // A home may have no use for the pipeline.
+                // A home need not use the pipeline.
                 SpecProblem::NoSpecs { .. } => continue,
                 SpecProblem::Unreadable { path, .. }
                 | SpecProblem::Link { path }
@@ -128,7 +128,7 @@ impl Soundness {
         }
     }
 
-    /// Looks at the templates that a person wrote.
+    /// Checks the person's templates.
     fn prompts(&mut self, home: &Utf8Path) {
         let written = PromptKind::ALL.iter();
         let written = written.filter(|kind| disk::exists(&home.join(kind.file_name())));
@@ -150,7 +150,7 @@ impl Soundness {
         }
     }
 
-    /// Looks at the PRD and at the state of an interview.
+    /// Checks the PRD and the state of an interview.
     fn goal(&mut self, home: &Utf8Path) {
         let path = home.join(PRD_FILE);
         if let Some(bytes) = self.read(&path)
@@ -170,7 +170,7 @@ impl Soundness {
         }
     }
 
-    /// Looks at every record below a directory.
+    /// Checks every record below a directory.
     fn records<T: DeserializeOwned>(&mut self, directory: &Utf8Path, depth: usize) {
         let Ok(mut listed) = disk::list(directory) else { return };
         listed.sort_by(|one, other| one.name.cmp(&other.name));

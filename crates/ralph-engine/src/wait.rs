@@ -1,6 +1,6 @@
 //! Waiting for a point in time, interruptibly.
 //!
-//! The end is a time of day, not a span: a machine that slept in between wakes up with less left to wait.
+//! The end is a wall-clock time, not a duration: after a suspend there is less left to wait.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) enum Waited {
     Interrupted,
 }
 
-/// Waits. Simulations have one that only moves their clock.
+/// Waits. Simulations have an implementation that only advances their clock.
 pub(crate) trait Waiter {
     /// Waits until `until`; `tick` is called about once a second with the time left.
     fn wait_until(
@@ -28,7 +28,7 @@ pub(crate) trait Waiter {
     ) -> Waited;
 }
 
-/// Waits for real, and lets the person interrupt.
+/// Really waits, and lets the person interrupt.
 pub(crate) struct RealWaiter;
 
 impl Waiter for RealWaiter {

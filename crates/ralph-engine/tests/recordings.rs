@@ -1,4 +1,4 @@
-//! Conformance of the adapters: streams that real agent CLIs printed, and what they must come to.
+//! Conformance of the adapters: recorded streams of real agent CLIs, and the expected results.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 #[path = "recordings/table.rs"]
 mod table;
 
-/// What one recording comes to.
+/// The expected result of one recording.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     name: &'static str,
@@ -25,7 +25,7 @@ struct Row {
     usage: Usage,
     usage_is_cumulative: bool,
     micro_dollars: Option<u32>,
-    /// The tokens in the context and how many fit.
+    /// The tokens in the context and its size.
     context: Option<(u64, Option<u64>)>,
     limit: Limit,
     error: Option<(ErrorKind, &'static str)>,
@@ -42,7 +42,7 @@ enum Limit {
     Until(&'static str),
 }
 
-/// A run that said nothing.
+/// A run without output.
 const SILENT: Row = Row {
     name: "",
     session: None,
@@ -63,7 +63,7 @@ const fn used(input: u64, cache_read: u64, output: u64) -> Usage {
     Usage { input, cache_read, cache_write: 0, output }
 }
 
-/// What the recorder noted beside the stream.
+/// The recorder's notes for a stream.
 #[derive(Deserialize)]
 struct Meta {
     exit: i32,
@@ -102,7 +102,7 @@ fn file(name: &str, ending: &str) -> Vec<u8> {
     fs::read(directory().join(format!("{name}.{ending}"))).expect("the recording can be read")
 }
 
-/// The recordings were made in the evening of that day, on a machine in UTC.
+/// The recordings were made on the evening of that day, on a machine in UTC.
 fn context() -> DecodeContext {
     DecodeContext::new(time("2026-11-15T18:30:00Z"), TimeZone::UTC)
 }
@@ -137,7 +137,7 @@ fn micro_dollars(usd: Option<f64>) -> Option<String> {
     usd.map(|usd| format!("{:.0}", usd * 1e6))
 }
 
-/// Compares everything that the stream came to, but for the model, the fullest context and the text before the last word.
+/// Compares all results of the stream except the model, the fullest context and the text before the final message.
 fn assert_row(row: &Row) {
     let mut facts = facts_of(row.name);
     let micro_dollars = micro_dollars(facts.cost_usd.take());
@@ -184,7 +184,7 @@ fn every_recording_comes_to_what_the_table_says() {
     }
 }
 
-/// A run that was scripted to use 200 tokens, 20 of them cached for those who count them inside, resumed another.
+/// A run scripted to use 200 tokens, 20 of them cached for agents that include them, resumed another.
 #[test]
 fn a_resumed_run_counts_only_what_it_used_itself() {
     let pairs = [
@@ -274,7 +274,7 @@ fn recorded_lines() -> Vec<Vec<u8>> {
     lines
 }
 
-/// Gives a decoder of every agent the lines on both streams, and its events to the fold.
+/// Feeds the lines on both streams to a decoder of every agent, and its events to the fold.
 fn decode_everywhere(lines: &[Vec<u8>], exit: Option<ProcessExit>) {
     for adapter in ADAPTERS {
         let mut decoder = adapter.decoder(context());

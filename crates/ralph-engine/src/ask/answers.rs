@@ -1,8 +1,8 @@
-//! Answers that were written down before anybody asked: the file of `--answers`.
+//! Answers supplied in advance: the file of `--answers`.
 //!
-//! It is JSON: an object from questions to answers, or an array of answers that are taken in order. A key of an object is
-//! a question, its id, or a part of a question; of several parts that fit the longest counts, because an agent words its
-//! questions anew each time.
+//! It is JSON: an object from questions to answers, or an array of answers that are used in order. A key of an object
+//! is a question, its id, or a part of a question; the longest matching part counts, because an agent phrases its
+//! questions differently each time.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub struct Answers {
     in_order: Vec<String>,
 }
 
-/// The file holds no answers.
+/// The file contains no answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswersError {
     #[error("it is not valid JSON: {0}")]
@@ -25,7 +25,7 @@ pub enum AnswersError {
 }
 
 impl Answers {
-    /// Reads the file.
+    /// Parses the file.
     pub fn parse(text: &str) -> Result<Answers, AnswersError> {
         let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
             .map_err(|error| AnswersError::Json(error.to_string()))?;
@@ -62,13 +62,13 @@ impl Answers {
         found.map(|(_, answer)| answer.clone())
     }
 
-    /// Takes the next of the answers that are in order.
+    /// Takes the next answer of an ordered list.
     pub(super) fn next(&mut self) -> Option<String> {
         (!self.in_order.is_empty()).then(|| self.in_order.remove(0))
     }
 }
 
-/// An answer as text: people write numbers and booleans without quotes.
+/// Returns an answer as text: people write numbers and booleans without quotes.
 fn answer_text(answer: &Value) -> Option<String> {
     match answer {
         Value::String(text) => Some(text.clone()),

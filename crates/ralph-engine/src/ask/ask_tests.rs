@@ -1,6 +1,6 @@
 use super::*;
 
-/// A person who always says the same.
+/// A person who always gives the same answer.
 struct Parrot {
     asked: Vec<String>,
 }
@@ -83,7 +83,7 @@ fn a_file_without_answers_is_refused() {
     }
 }
 
-/// No answer in a file, and no default, is a consent.
+/// Neither an answer in a file nor a default is consent.
 #[test]
 fn consent_comes_from_its_own_flag_or_from_a_person() {
     for step in [ConsentStep::Prd, ConsentStep::Understand, ConsentStep::Run] {

@@ -1,7 +1,8 @@
-//! Asking a person: what a workflow wants to know, whoever answers.
+//! Questions of a workflow to a person, independent of the source of answers.
 //!
-//! A workflow asks through [`AskPerson`] and does not know whether a terminal, a page or a script answers. [`Scripted`] is
-//! the one for scripts. Consent is apart from other questions: only the person's own word gives it, never a default.
+//! A workflow asks through [`AskPerson`] and does not know whether a terminal, a page or a script answers. [`Scripted`]
+//! is the implementation for scripts. Consent is separate from other questions: only the person can give it, never a
+//! default.
 
 mod answers;
 mod scripted;
@@ -9,15 +10,15 @@ mod scripted;
 pub use answers::{Answers, AnswersError};
 pub use scripted::{Consents, Scripted, ShowInquiry};
 
-/// What is asked.
+/// A question.
 #[derive(Clone, Copy, Debug)]
 pub struct Inquiry<'a> {
-    /// A short name by which a script can answer.
+    /// A short name for use in scripts.
     pub id: &'a str,
-    /// What the person should read first, one line each.
+    /// The text that the person should read first, line by line.
     pub context: &'a [String],
     pub question: &'a str,
-    /// The step that a `yes` starts, if it starts one.
+    /// The step that a `yes` starts, if any.
     pub consent: Option<ConsentStep>,
 }
 
@@ -30,7 +31,7 @@ pub enum ConsentStep {
 }
 
 impl ConsentStep {
-    /// Returns how the journal names it.
+    /// Returns its name in the journal.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             ConsentStep::Prd => "prd",
@@ -39,7 +40,7 @@ impl ConsentStep {
         }
     }
 
-    /// Returns the flag that gives it without a question.
+    /// Returns the flag that gives consent without a question.
     pub const fn flag(self) -> &'static str {
         match self {
             ConsentStep::Prd => "--approve-prd",
@@ -52,13 +53,13 @@ impl ConsentStep {
 /// There was no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoReply {
-    /// The person would rather stop.
+    /// The person chose to stop.
     Interrupted,
-    /// No person is there, and no answer was supplied.
+    /// There is no person, and no answer was supplied.
     Missing(MissingReply),
 }
 
-/// What a script has no answer to.
+/// A missing answer in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingReply {
     Answer { id: String, question: String },
@@ -67,10 +68,10 @@ pub enum MissingReply {
 
 /// A source of answers.
 pub trait AskPerson {
-    /// Asks for free text, which may have several lines. An empty answer is the default, if there is one.
+    /// Asks for free text, possibly of several lines. An empty answer means the default, if there is one.
     fn text(&mut self, inquiry: &Inquiry<'_>, default: Option<&str>) -> Result<String, NoReply>;
 
-    /// Asks for yes or no. Where consent is asked for, anything but an explicit yes is no.
+    /// Asks for yes or no. For consent, anything except an explicit yes means no.
     fn confirm(&mut self, inquiry: &Inquiry<'_>, default: bool) -> Result<bool, NoReply>;
 
     /// Asks for one of several options, by its index.
@@ -82,7 +83,7 @@ pub trait AskPerson {
     ) -> Result<usize, NoReply>;
 }
 
-/// Finds the option that an answer means: by its number, counted from 1, or by how it begins.
+/// Finds the option of an answer: by its one-based number, or by prefix.
 pub fn option_meant(typed: &str, options: &[&str]) -> Option<usize> {
     let typed = typed.trim().to_lowercase();
     if let Ok(number) = typed.parse::<usize>() {
@@ -97,7 +98,7 @@ pub fn option_meant(typed: &str, options: &[&str]) -> Option<usize> {
     found.next().is_none().then_some(index)
 }
 
-/// Reads a yes or a no.
+/// Parses yes or no.
 pub fn is_yes(typed: &str) -> Option<bool> {
     match typed.trim().to_lowercase().as_str() {
         "y" | "yes" => Some(true),

@@ -1,10 +1,10 @@
-//! Answers that were written down in advance; other questions go to the fallback, if there is one.
+//! Answers supplied in advance; other questions go to the fallback, if there is one.
 
 use super::{
     Answers, AskPerson, ConsentStep, Inquiry, MissingReply, NoReply, is_yes, option_meant,
 };
 
-/// The steps that were consented to in advance.
+/// The steps consented to in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consents {
     pub prd: bool,
@@ -22,11 +22,11 @@ impl Consents {
     }
 }
 
-/// Answers from a file and consents from flags, before anybody is asked.
+/// Answers from a file and consents from flags, used before a person is asked.
 pub struct Scripted<'a> {
     pub answers: Answers,
     pub consents: Consents,
-    /// Answers what is not written down; without one, defaults are taken.
+    /// Answers the remaining questions; without one, defaults are used.
     pub otherwise: Option<&'a mut dyn AskPerson>,
     /// Shows what a flag consents to, and what nobody consents to: it is decided without a question, but not unseen.
     pub show: ShowInquiry,
@@ -44,7 +44,7 @@ impl Scripted<'_> {
 
 impl AskPerson for Scripted<'_> {
     fn text(&mut self, inquiry: &Inquiry<'_>, default: Option<&str>) -> Result<String, NoReply> {
-        // Answers in order are for questions that nothing else answers.
+        // Ordered answers are for questions without any other answer.
         let written = self.answers.named(inquiry.id, inquiry.question);
         let written = written.or_else(|| default.is_none().then(|| self.answers.next())?);
         match (written, &mut self.otherwise) {
@@ -56,7 +56,7 @@ impl AskPerson for Scripted<'_> {
 
     fn confirm(&mut self, inquiry: &Inquiry<'_>, default: bool) -> Result<bool, NoReply> {
         if let Some(step) = inquiry.consent {
-            // A file of answers gives no consent: only the flag that names the step does.
+            // A file of answers gives no consent: only the flag of the step does.
             return match &mut self.otherwise {
                 _ if self.consents.has(step) => {
                     (self.show)(inquiry, Some(step.flag()));

@@ -469,9 +469,9 @@ impl Places {
         located.list().iter().map(|path| self.resolve(located, path)).collect()
     }
 
-    /// Returns a command's text with the script it runs as an absolute path, if that exists in the current directory:
-    /// the first word, or after an interpreter the first non-option. Agents work in clones, which contain only
-    /// committed files and what the agents make of them.
+    /// Returns a command's text with the script it runs as an absolute path, if that file exists relative to the
+    /// setting's base directory: the first word, or after an interpreter the first non-option. Agents work in clones,
+    /// which contain only committed files and what the agents make of them.
     fn resolve_script(&self, located: &Located) -> String {
         let text = located.text();
         let is_plain = |word: &str| {

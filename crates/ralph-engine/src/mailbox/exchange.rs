@@ -1,14 +1,14 @@
-//! Two mailboxes kept in step: the person's, in the workspace, and the agent's, in its slot.
+//! Synchronises two mailboxes: the person's, in the workspace, and the agent's, in its slot.
 //!
-//! What both sides agreed on is noted, so that a change is known to be one side's. What the agent's side changed is copied
-//! out; where the person changed the same file meanwhile, theirs is kept beside it as `NAME.yours`. What only the person
-//! changed is copied in. Nothing of the person's is removed but the harness's own passing files, and those only as it had
-//! written them.
+//! The last common state is recorded, so that each change can be attributed to one side. The agent's changes are copied
+//! out; if the person changed the same file meanwhile, theirs is kept next to it as `NAME.yours`. Changes by only the
+//! person are copied in. Nothing of the person's is removed except the harness's own transient files, and only if
+//! unchanged since the harness wrote them.
 //!
-//! Only documents go out, by [`goes_out`]: a program of the person's must not find anything there that it runs or obeys, as
-//! git does with the configuration of a repository in the directory where it is called.
+//! Only documents are copied out, see [`goes_out`]: a person's program must not find anything there that it executes or
+//! obeys, as git does with the configuration of a repository in its current directory.
 //!
-//! Every step can be repeated after a crash: a file that is equal on both sides is agreed on. No run may be alive.
+//! Every step is idempotent after a crash: a file that is equal on both sides is in sync. No run may be alive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,28 +22,28 @@ use crate::digest;
 use crate::files::plain::{open_directory, read_plain};
 use crate::files::{PathError, create_directory};
 
-/// The digests of the files that both sides had alike.
+/// The digests of the files that were equal on both sides.
 pub(crate) type Agreed = BTreeMap<String, String>;
 
-/// What is brought in step.
+/// The direction of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// The agent's changes go out, then the person's come in.
+    /// The agent's changes are copied out, then the person's are copied in.
     In,
-    /// Only the agent's changes go out; the person's stay until the next start.
+    /// Only the agent's changes are copied out; the person's stay until the next start.
     Out,
 }
 
-/// What a person should know of an exchange.
+/// The results of an exchange that a person should know.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exchanged {
-    /// Files of the person's that were kept under another name.
+    /// The person's files that were kept under another name.
     pub(crate) kept: Vec<String>,
-    /// What is too large, too deep or no plain file.
+    /// Files that are too large, too deep or not regular.
     pub(crate) left_out: Vec<String>,
 }
 
-/// The largest file that is copied, all of them together, and how deep they may lie.
+/// The limits on the size of a copied file, on their total size, and on their depth.
 const LARGEST: usize = 4 << 20;
 const MOST_BYTES: usize = 64 << 20;
 const MOST_FILES: usize = 2000;
@@ -52,7 +52,7 @@ pub(super) const DEEPEST: usize = 4;
 /// The extensions of documents.
 const DOCUMENTS: [&str; 7] = ["md", "txt", "json", "jsonl", "tsx", "log", "csv"];
 
-/// Whether a file of the agent's may come to lie in the workspace: a document whose path has no hidden part.
+/// Whether an agent's file may be copied into the workspace: a document whose path has no hidden component.
 fn goes_out(name: &str) -> bool {
     let is_document = Utf8Path::new(name)
         .extension()
@@ -64,7 +64,7 @@ fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// Brings two mailboxes in step. `passing` are files that only the harness writes and removes.
+/// Synchronises two mailboxes. `passing` are files that only the harness writes and removes.
 pub(crate) fn exchange(
     person: &Mailbox,
     agent: &Mailbox,
@@ -78,7 +78,7 @@ pub(crate) fn exchange(
     let mut inside = list(agent, &mut told.left_out);
     inside.retain(|name, digest| {
         let is_kept = goes_out(name);
-        // What the person put there and the agent left alone need not be mentioned.
+        // Files that the person put there and the agent left unchanged need not be mentioned.
         if !is_kept && agreed.get(name) != Some(digest) {
             told.left_out.push(name.clone());
         }
@@ -120,12 +120,12 @@ pub(crate) fn exchange(
 }
 
 impl Mailbox {
-    /// Returns a digest of all that is in it.
+    /// Returns a digest of its whole content.
     pub(crate) fn digest(&self) -> String {
         self.digest_but_for(&[])
     }
 
-    /// Returns a digest of all that is in it, without these files.
+    /// Returns a digest of its content without these files.
     pub(crate) fn digest_but_for(&self, names: &[&str]) -> String {
         let mut files = list(self, &mut Vec::new());
         files.retain(|name, _| !names.contains(&name.as_str()));
@@ -134,7 +134,7 @@ impl Mailbox {
     }
 }
 
-/// Returns the digests of all files, but for the mailbox's own mark.
+/// Returns the digests of all files except the mailbox's own mark.
 fn list(mailbox: &Mailbox, left_out: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut found = Listing { files: BTreeMap::new(), bytes: 0, left_out };
     if let Ok(directory) = open_directory(mailbox.path()) {
@@ -202,7 +202,7 @@ fn read(mailbox: &Mailbox, name: &str) -> Option<Vec<u8>> {
 fn copy(from: &Mailbox, to: &Mailbox, name: &str) -> Result<(), PathError> {
     let Some(bytes) = read(from, name) else { return Ok(()) };
     to.make_ready()?;
-    // A link that was put in the place of a directory is not followed.
+    // A symlink planted at the path of a directory is not followed.
     let mut parents: Vec<&Utf8Path> = Utf8Path::new(name).ancestors().skip(1).collect();
     parents.reverse();
     for parent in parents.into_iter().filter(|parent| !parent.as_str().is_empty()) {
@@ -215,7 +215,7 @@ fn copy(from: &Mailbox, to: &Mailbox, name: &str) -> Result<(), PathError> {
     to.write_bytes(name, &bytes)
 }
 
-/// Keeps a file of the person's under a name of its own; returns that.
+/// Keeps a person's file under a new name, and returns that name.
 fn keep_beside(person: &Mailbox, name: &str) -> Result<String, PathError> {
     let bytes = read(person, name).unwrap_or_default();
     let candidates = (1_u32..).map(|number| match number {

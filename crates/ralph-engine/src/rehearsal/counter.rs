@@ -1,7 +1,7 @@
-//! Which invocation this is: a count per script and role that outlives the process.
+//! The number of the invocation: a persistent count per script and role.
 //!
-//! The count is raised before the first step, so an invocation that is killed was still one. Two agents that start at
-//! the same moment get different numbers.
+//! The count is incremented before the first step, so a killed invocation counts too. Two agents that start
+//! concurrently get different numbers.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::EnvLookup;
 
-/// The environment variable that says where the counts are.
+/// The environment variable with the directory of the counts.
 const STATE_VARIABLE: &str = "RALPH_REHEARSAL_STATE";
 
-/// The count could not be raised.
+/// The count could not be incremented.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CountError {
     #[error(
@@ -30,7 +30,7 @@ pub(crate) enum CountError {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Counts {
     version: u32,
-    /// For the person who looks into the file.
+    /// For people who look into the file.
     script: Utf8PathBuf,
     runs: BTreeMap<Role, u32>,
 }
@@ -43,7 +43,7 @@ pub(crate) fn state_dir(env: EnvLookup<'_>) -> Option<Utf8PathBuf> {
         .or_else(|| set("HOME").map(|home| home.join(".local/state/ralph/rehearsal")))
 }
 
-/// Raises the count of `role` for `script` and returns it.
+/// Increments the count of `role` for `script` and returns it.
 pub(super) fn next(script: &Utf8Path, role: Role, env: EnvLookup<'_>) -> Result<u32, CountError> {
     let directory = state_dir(env).ok_or(CountError::NoPlace)?;
     raise(script, role, &directory)
@@ -54,13 +54,13 @@ fn raise(script: &Utf8Path, role: Role, directory: &Utf8Path) -> io::Result<u32>
     let script = script.canonicalize_utf8()?;
     fs::create_dir_all(directory)?;
     let name = format!("{:016x}", fnv1a(script.as_str().as_bytes()));
-    // The lock has a file of its own, because the file of the counts is replaced.
+    // The lock has a separate file, because the file of the counts is replaced.
     let lock = File::create(directory.join(format!("{name}.lock")))?;
     lock.lock()?;
 
     let path = directory.join(format!("{name}.json"));
     let mut counts = match fs::read(&path) {
-        // Counts that cannot be read are begun anew: they only say which block comes next.
+        // Unreadable counts start over: they only select the next block.
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Counts::default(),
         Err(error) => return Err(error),
@@ -77,7 +77,7 @@ fn raise(script: &Utf8Path, role: Role, directory: &Utf8Path) -> io::Result<u32>
     Ok(invocation)
 }
 
-/// The FNV-1a hash: the same in every version of every program, which the standard hasher does not promise.
+/// The FNV-1a hash: stable across versions and programs, unlike the standard hasher.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,6 +1,6 @@
-//! What the rehearsal agent does to the world as a tool: files, commands, commits.
+//! The rehearsal agent's tool calls: files, commands, commits.
 //!
-//! A tool that fails does not fail the rehearsal: the agent gets the error, as a real agent does, and goes on.
+//! A failing tool does not fail the rehearsal: the agent gets the error, like a real agent, and continues.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use ralph_proc::misbehave;
 
-/// How much of a command's output goes into the result.
+/// How much of a command's output is included in the result.
 const OUTPUT_KEPT: usize = 4096;
 
-/// What a tool says of its work: a summary, or what went wrong.
+/// The result of a tool: a summary, or an error.
 pub(super) type ToolOutcome = Result<String, String>;
 
-/// The variables that commands see beside the agent's environment.
+/// Variables of commands in addition to the agent's environment.
 pub(super) type Variables = [(String, String)];
 
 pub(super) fn write(path: &str, content: &str) -> ToolOutcome {
@@ -53,7 +53,7 @@ pub(super) fn run(command: &str, variables: &Variables) -> ToolOutcome {
     run_program("sh", &["-c", command], variables)
 }
 
-/// Commits `paths`, or everything where there are none. Returns the hash.
+/// Commits `paths`, or everything if there are none. Returns the hash.
 pub(super) fn commit(message: &str, paths: &[String], variables: &Variables) -> ToolOutcome {
     let mut variables = variables.to_vec();
     if run_program("git", &["var", "GIT_AUTHOR_IDENT"], &variables).is_err() {
@@ -75,7 +75,7 @@ pub(super) fn commit(message: &str, paths: &[String], variables: &Variables) -> 
     head(&variables)
 }
 
-/// Returns the commit that the agent stands on.
+/// Returns the agent's `HEAD`.
 pub(super) fn head(variables: &Variables) -> ToolOutcome {
     run_program("git", &["rev-parse", "HEAD"], variables)
 }

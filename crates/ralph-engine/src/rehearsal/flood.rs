@@ -1,4 +1,4 @@
-//! Floods: much output, fast, of a size that is known to the byte.
+//! Floods: large, fast output of an exact size.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use ralph_model::rehearsal::{Flood, FloodKind};
 
 use super::stream::{Channel, RehearsalStream};
 
-/// About as long as an ordinary line of an agent's JSON stream, its line end included.
+/// About the length of an ordinary line of an agent's JSON stream, including its line end.
 const EVENT_LENGTH: usize = 170;
 
-/// What is written at a time, more or less.
+/// The approximate size of a write.
 const CHUNK: usize = 256 * 1024;
 
-/// Writes the flood. Its last byte is a line end, so that what follows begins a line.
+/// Writes the flood. Its last byte is a line end, so that later output begins a new line.
 pub(super) fn pour(flood: Flood) -> io::Result<()> {
     let unit = match flood.kind {
         FloodKind::Text | FloodKind::Stderr => text_line(),

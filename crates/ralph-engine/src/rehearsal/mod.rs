@@ -1,8 +1,8 @@
 //! The rehearsal agent: plays a script as if it were an agent.
 //!
-//! It runs as a process of its own, `ralph __rehearse`, with the prompt on stdin and events on stdout in their wire
-//! form. It is the one part of the engine that writes to stdout and stderr: there it is an agent, not the harness. It
-//! believes its script; the supervisor that runs it must not.
+//! It runs as a separate process, `ralph __rehearse`, with the prompt on stdin and events on stdout in their wire form.
+//! It is the only part of the engine that writes to stdout and stderr: there it is an agent, not the harness. It trusts
+//! its script; the supervisor that runs it must not.
 
 mod counter;
 mod effects;
@@ -28,7 +28,7 @@ use self::stream::{Channel, RehearsalStream};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlayRequest {
     pub script: Utf8PathBuf,
-    /// The session the agent is asked to go on with.
+    /// The session to resume.
     pub resume: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum PlayError {
 }
 
 impl PlayError {
-    /// Returns the exit code that says what went wrong: the script, no block for this run, or the machine.
+    /// Returns the exit code for the error: the script, no block for this run, or the machine.
     fn exit_code(&self) -> i32 {
         match self {
             PlayError::Unreadable { .. }
@@ -90,7 +90,7 @@ fn listed(path: &Utf8Path, problems: &[ScriptProblem]) -> String {
 pub fn play(request: &PlayRequest) -> i32 {
     rehearse(request).unwrap_or_else(|error| {
         let message = whole(&error);
-        // Errors of these cannot be reported any more.
+        // Errors here can no longer be reported.
         let _ = RehearsalStream::new(Channel::Stderr).line(message.as_bytes());
         let event = AgentEvent::Error { kind: ErrorKind::Other, message, fatal: true };
         let _ = RehearsalStream::new(Channel::Stdout).event(&event);

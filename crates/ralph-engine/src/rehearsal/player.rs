@@ -1,4 +1,4 @@
-//! The player: performs one step after the other.
+//! The player: performs the steps in order.
 
 use std::thread;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::clock::{Clock, SystemClock};
 const STDOUT: RehearsalStream = RehearsalStream::new(Channel::Stdout);
 const STDERR: RehearsalStream = RehearsalStream::new(Channel::Stderr);
 
-/// The role that is played, and how it was invoked.
+/// The played role, and its invocation.
 pub(super) struct Cast {
     pub(super) role: Role,
     pub(super) invocation: u32,
@@ -43,7 +43,7 @@ impl Player {
         Self { cast, commit: None, session, model: None, tool_calls: 0, open_tools: Vec::new() }
     }
 
-    /// Performs a step. Returns the exit code where the step ends the rehearsal.
+    /// Performs a step. Returns the exit code if the step ends the rehearsal.
     #[expect(clippy::too_many_lines, reason = "one arm for each step is easier read in one place")]
     pub(super) fn perform(&mut self, step: &Step) -> Result<Option<i32>, PlayError> {
         match step {
@@ -200,7 +200,7 @@ impl Player {
             .collect()
     }
 
-    /// A model that is named before there is a session is reported with the session.
+    /// A model named before there is a session is reported with the session.
     fn tell_session(&self) -> Result<(), PlayError> {
         let Some(id) = self.session.clone() else { return Ok(()) };
         emit(&AgentEvent::Session { id, model: self.model.clone() })
@@ -213,7 +213,7 @@ impl Player {
         Ok(id)
     }
 
-    /// Does something between a tool call and its result. Returns what the tool said if it succeeded.
+    /// Performs an action between a tool call and its result. Returns the tool's output on success.
     fn use_tool(
         &mut self,
         name: &str,

@@ -1,6 +1,6 @@
 //! The agent's own stdout and stderr, unbuffered.
 //!
-//! Every event is one write, so what others write to the same pipe comes between lines, not into them.
+//! Every event is one write, so output of other processes to the same pipe comes between lines, not into them.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,5 +1,5 @@
-//! Which of the person's variables agents and gates get: an allowlist, the agent's own keys, and what the person lets
-//! through (`[env] pass`). Everything else is withheld: a token that a run does not have cannot leave with it.
+//! Which of the person's variables agents and gates get: an allowlist, the agent's own keys, and those the person
+//! passes (`[env] pass`). Everything else is withheld: a run cannot leak a token it does not have.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use camino::Utf8Path;
 
 use super::Environment;
 
-/// Passed to every run. A name that ends in `*` stands for all that begin so.
+/// Passed to every run. A name that ends in `*` matches all with that prefix.
 const PASSED: &[&str] = &[
     // The session.
     "PATH",
@@ -103,10 +103,10 @@ pub(super) const GIT_IDENTITY: &[&str] = &[
     "GIT_CONFIG_VALUE_*",
 ];
 
-/// What a name that only a pattern lets through must not hold.
+/// Words that a name matched only by a pattern must not contain.
 const SECRETS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
-/// Variables of shells and desktops, which no command misses: not worth a word when one fails.
+/// Variables of shells and desktops that no command needs: not mentioned when one fails.
 const UNREMARKABLE: &[&str] = &[
     "_",
     "PWD",
@@ -153,11 +153,11 @@ const UNREMARKABLE: &[&str] = &[
     "MEMORY_*",
 ];
 
-/// The most names that are listed when a command fails.
+/// The maximum number of names listed when a command fails.
 const MOST_NAMED: usize = 12;
 
 impl Environment {
-    /// Returns what a run gets of it. `own` are names and patterns that the agent or the person lets through.
+    /// Returns the part of it that a run gets. `own` are names and patterns that the agent or the person passes.
     pub(crate) fn passing(&self, own: &[&str]) -> Environment {
         let mut passing = self.clone();
         passing.remove_where(|name| {
@@ -167,19 +167,19 @@ impl Environment {
         passing
     }
 
-    /// Returns the names of what every run gets of it, and of what is withheld.
+    /// Returns the names that every run gets, and those that are withheld.
     pub fn passed_and_withheld(&self, own: &[String]) -> (Vec<String>, Vec<String>) {
         let passed = self.passing(&as_strs(own));
         (passed.names().map(str::to_owned).collect(), self.withheld_from(&passed))
     }
 
-    /// Returns the names of the variables that this has and another has not.
+    /// Returns the names of the variables that are missing in another environment.
     pub(crate) fn withheld_from(&self, other: &Environment) -> Vec<String> {
         let names = self.names().filter(|name| other.get(name).is_none());
         names.map(str::to_owned).collect()
     }
 
-    /// Removes directories from the search path: those that are not absolute, and those below a path that agents may write.
+    /// Removes directories from PATH: relative ones, and those below a path that agents may write.
     pub(crate) fn narrow_path(&mut self, writable: &[&Utf8Path]) {
         let Some(path) = self.get("PATH") else { return };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -210,7 +210,7 @@ fn is_passed(name: &str) -> bool {
     })
 }
 
-/// Whether a name is meant by a pattern: the same, or one that begins as a pattern that ends in `*` does.
+/// Whether a name matches a pattern: equal, or with the prefix of a pattern that ends in `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -218,7 +218,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Says what was withheld from a command that failed: first what its output names, then what a command could miss.
+/// Lists the variables withheld from a failed command: first those its output mentions, then those a command could
+/// need.
 pub(crate) fn advice(withheld: &[String], output: &str) -> Option<String> {
     let words: Vec<&str> = output
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -277,7 +278,7 @@ mod tests {
         let usual = ["CARGO_HOME", "HOME", "LC_ALL", "PATH", "UV_INDEX", "https_proxy"];
         assert_eq!(passed(&[]), usual);
         assert!(passed(&["OPENAI_*"]).contains(&"OPENAI_API_KEY".to_owned()));
-        // The person's own word goes before everything.
+        // The person's own settings take precedence over everything.
         let own = passed(&["UV_PUBLISH_TOKEN", "LD_PRELOAD"]);
         assert_eq!(own.len(), usual.len() + 2);
         assert_eq!(whole.withheld_from(&whole.passing(&[])).len(), names.len() - usual.len());

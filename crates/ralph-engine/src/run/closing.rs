@@ -1,4 +1,4 @@
-//! From what is known when a run has ended to its report: the outcome, and what the run used and cost alone.
+//! Turns the facts at the end of a run into its report: the outcome, and the run's own usage and cost.
 
 use camino::Utf8PathBuf;
 use ralph_model::outcome::RunClose;
@@ -16,10 +16,10 @@ use crate::files::PathError;
 use crate::outbox::{self, OutboxReport};
 use crate::state::SessionTotal;
 
-/// What is known when everything of a run has ended.
+/// The facts when all processes of a run have ended.
 #[derive(Default)]
 pub(crate) struct Closing {
-    /// `None` where the agent was never started because of `fault`.
+    /// `None` if the agent was never started because of `fault`.
     pub(crate) end: Option<RunEnd>,
     pub(crate) exit: Option<ProcessExit>,
     pub(crate) tail: String,
@@ -28,9 +28,9 @@ pub(crate) struct Closing {
     pub(crate) finished: Option<Finished>,
     pub(crate) served: Served,
     pub(crate) removed_locks: Vec<Utf8PathBuf>,
-    /// What it left in its outbox, where that is not in the scratch directory.
+    /// The collected outbox, if it is not in the scratch directory.
     pub(crate) outbox: Option<OutboxReport>,
-    /// What the harness could not do.
+    /// What the harness failed to do.
     pub(crate) fault: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Run<'_, '_> {
             && let Some(session) = &facts.session
             && let Some(recorded) = self.request.adapter.recorded_limit(session, &lookup)
         {
-            // What the agent wrote down is exact; what it says is cut to the minute.
+            // The agent's stored time is exact; the printed one is truncated to the minute.
             limit.resets_at = recorded.resets_at.or(limit.resets_at);
         }
         let (own, saved) = self.own_share(&facts);
@@ -128,7 +128,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What this run used alone, where the agent counts over its whole session; and whether the session's sum is kept.
+    /// This run's own usage, if the agent counts over its whole session; and whether the session's total was saved.
     fn own_share(&self, facts: &RunFacts) -> (SessionTotal, Result<(), PathError>) {
         let seen = self.context.clock.now();
         let told = SessionTotal { usage: facts.usage, cost_usd: facts.cost_usd, seen };

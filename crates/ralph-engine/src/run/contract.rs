@@ -1,7 +1,7 @@
-//! What a run's final message must hold, as far as whoever requests the run knows.
+//! What a run's final message must contain, as far as the caller knows.
 //!
-//! It serves one question: did an agent that exited with 0 answer, or did it only report its usage limit? What a claim is
-//! worth is for the workflow.
+//! It answers one question: did an agent that exited with 0 answer, or did it only report its usage limit? The workflow
+//! decides what a claim is worth.
 
 use ralph_model::outcome::ClaimCheck;
 use ralph_model::run::RunFacts;
@@ -9,25 +9,25 @@ use ralph_model::run::RunFacts;
 use crate::agent::Traits;
 use crate::channel::Served;
 
-/// What the final message of a run must hold.
+/// The requirement on the final message of a run.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Contract<'a> {
-    /// Not known, or free: a verifier rejects in its own words.
+    /// Unknown or free-form: a verifier rejects in its own words.
     #[default]
     Unknown,
     /// Any message is an answer.
     Any,
-    /// A message that this accepts.
+    /// A message accepted by this function.
     Claim(&'a dyn Fn(&str) -> bool),
-    /// As if it were not known, unless this finds that the run has put its answer elsewhere.
+    /// As if unknown, unless this function finds that the run has put its answer elsewhere.
     Left(&'a dyn Fn() -> bool),
 }
 
 impl Contract<'_> {
     /// Returns whether a run made its claim.
     ///
-    /// What the harness granted through the channel is a claim in any role: an agent at its limit asks for nothing. Where
-    /// nothing is known of the contract only plain text leaves room for doubt: other agents report limits as such.
+    /// A request granted through the channel is a claim in any role: an agent at its limit makes no requests. If the
+    /// contract is unknown, only plain text is ambiguous: other agents report limits as such.
     pub(super) fn judge(self, facts: &RunFacts, served: &Served, traits: Traits) -> ClaimCheck {
         let said = facts.final_message.as_deref().unwrap_or_default();
         match self {

@@ -1,4 +1,5 @@
-//! An environment: the person's own, what runs get of it, with Ralph's additions and without what would mislead git.
+//! Environments: the person's own, and what runs get of it, with Ralph's additions and without variables that mislead
+//! git.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +10,7 @@ use camino::Utf8Path;
 use crate::boundary::cache_variables;
 use crate::git::GitProgram;
 
-/// Set when Ralph is itself started by git (a hook, an alias): in a run they would point git at the wrong place.
+/// Set when Ralph itself is started by git (a hook, an alias): in a run they would point git to the wrong repository.
 const GIT_VARIABLES: [&str; 8] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -30,7 +31,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Starts from what this process was given.
+    /// Starts from this process's environment.
     pub fn inherited(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
         let mut environment = Environment { variables: variables.into_iter().collect(), git: None };
         for name in GIT_VARIABLES {
@@ -43,12 +44,12 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// Removes every variable whose name `unwanted` tells.
+    /// Removes every variable whose name `unwanted` matches.
     pub(crate) fn remove_where(&mut self, unwanted: impl Fn(&str) -> bool) {
         self.variables.retain(|name, _| !name.to_str().is_some_and(&unwanted));
     }
 
-    /// Returns the names that are text.
+    /// Returns the names that are UTF-8.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.variables.keys().filter_map(|name| name.to_str())
     }
@@ -57,12 +58,12 @@ impl Environment {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// The value as text, for whoever looks for directories; what is not UTF-8 counts as absent.
+    /// The value as text, for looking up directories; a value that is not UTF-8 counts as absent.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(OsStr::to_str).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// Puts `directory` first on the path.
+    /// Prepends `directory` to PATH.
     pub(crate) fn prepend_path(&mut self, directory: &Utf8Path) {
         let rest = self.get("PATH").unwrap_or_default().to_owned();
         let mut path = OsString::from(directory.as_str());
@@ -73,7 +74,7 @@ impl Environment {
         self.set("PATH", path);
     }
 
-    /// Adds a setting for every git of the run, beside those that are there already.
+    /// Adds a setting for every git process of the run, in addition to existing ones.
     pub(crate) fn configure_git(&mut self, key: &str, value: &str) {
         let count: usize =
             self.text("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -82,9 +83,9 @@ impl Environment {
         self.set("GIT_CONFIG_COUNT", (count + 1).to_string());
     }
 
-    /// Looks a program up as a shell would: a name on the path, anything with a slash from `cwd`.
+    /// Looks up a program like a shell: a name on PATH, anything with a slash relative to `cwd`.
     ///
-    /// Directories that are not absolute are passed over: with `.` on the path a repository could bring its own `codex`.
+    /// Relative directories are skipped: with `.` on PATH a repository could bring its own `codex`.
     pub fn find_program(&self, name: &str, cwd: &Path) -> Option<PathBuf> {
         if name.contains('/') {
             let path = cwd.join(name);
@@ -96,8 +97,8 @@ impl Environment {
             .find(|path| is_executable(path))
     }
 
-    /// Looks git up, once and for all, in directories that are not below a workspace: agents write there, and what they put
-    /// in git's place would run as the person.
+    /// Looks up git once, in directories that are not below a workspace: agents write there, and a program they put in
+    /// git's place would run as the person.
     pub fn find_git(&mut self, workspace: &Utf8Path) {
         let is_outside = |path: &Path| {
             path.canonicalize().is_ok_and(|real| !real.starts_with(workspace.as_std_path()))
@@ -110,13 +111,13 @@ impl Environment {
             .map(|(git, _)| git);
     }
 
-    /// Names the variables that lead the toolchains of runs to caches of Ralph's own.
+    /// Returns the variables that point the toolchains of runs to Ralph's own caches.
     pub fn cache_names(&self) -> Vec<&'static str> {
         let variables = cache_variables(Utf8Path::new("/"), &|name| self.text(name));
         variables.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Returns the git that sees this environment.
+    /// Returns a git with this environment.
     pub fn git(&self) -> GitProgram {
         let exe = self.git.clone().unwrap_or_else(|| PathBuf::from("git"));
         GitProgram::new(exe, self.clone().into_variables())

@@ -1,13 +1,13 @@
-//! What a person can do about a command that failed: a program that was not found, a path that the sandbox refused.
+//! Advice on a failed command: a program that was not found, a path that the sandbox refused.
 
 use ralph_model::run::ProcessExit;
 
-/// What is known of a command that failed.
+/// The facts of a failed command.
 pub(super) struct FailedCommand<'a> {
     pub(super) agent: &'a str,
-    /// It is a plain command, with everything that it needs named by the person.
+    /// Whether it is a plain command, whose requirements the person must configure.
     pub(super) is_text: bool,
-    /// The kernel held it to what it may write.
+    /// Whether the kernel restricted its writes.
     pub(super) is_confined: bool,
     pub(super) exit: Option<ProcessExit>,
     /// The last lines of stdout and stderr.
@@ -15,14 +15,14 @@ pub(super) struct FailedCommand<'a> {
     pub(super) home: Option<&'a str>,
 }
 
-/// What programs print when the kernel refuses a path.
+/// Messages of programs when the kernel refuses a path.
 const REFUSALS: [&str; 5] =
     ["EACCES", "Permission denied", "permission denied", "EROFS", "Read-only file system"];
 
-/// Directories of the home directory that hold those of many programs, so that the next name counts as well.
+/// Directories below home that are shared by many programs, so that the next component counts as well.
 const SHARED: [&str; 5] = [".config", ".cache", ".local", ".local/share", ".local/state"];
 
-/// The name of an agent that was given as a command's text.
+/// The name of an agent given as a command's text.
 const UNNAMED: &str = "command";
 
 impl FailedCommand<'_> {
@@ -48,7 +48,7 @@ impl FailedCommand<'_> {
         advice
     }
 
-    /// Returns the directory to name for the last path that was refused below the home directory.
+    /// Returns the directory to suggest for the last refused path below the home directory.
     fn refused_path(&self) -> Option<String> {
         let home =
             self.home.map(|home| home.trim_end_matches('/')).filter(|home| !home.is_empty())?;

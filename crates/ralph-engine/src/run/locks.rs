@@ -1,7 +1,7 @@
 //! Removes git lock files that a killed run left behind.
 //!
-//! A lock file belongs to a run if it did not exist when the run started and all processes of the run have ended. A lock
-//! that a living process may hold is never removed: see [`remove_left_behind`].
+//! A lock file belongs to a run if it did not exist when the run started and all processes of the run have ended. A
+//! lock that a live process may hold is never removed: see [`remove_left_behind`].
 
 use camino::Utf8PathBuf;
 use ralph_model::journal::Note;
@@ -21,19 +21,19 @@ pub(crate) fn remove_left(locks: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     locks.iter().filter(|lock| remove_left_behind(lock.as_std_path())).cloned().collect()
 }
 
-/// Removes lock files of `refs/notes/ralph` that a dead Ralph left behind. The caller holds the run lock, so that no other
-/// Ralph works in this workspace.
+/// Removes lock files of `refs/notes/ralph` that a dead Ralph left behind. The caller must hold the run lock, so that
+/// no other Ralph works in this workspace.
 pub(crate) fn remove_left_of_notes(places: &[RepositoryLocation]) -> Vec<Utf8PathBuf> {
     let locks: Vec<Utf8PathBuf> = places.iter().map(RepositoryLocation::notes_lock).collect();
     remove_left(&locks)
 }
 
-/// Says that a lock was removed.
+/// Describes a removed lock.
 pub(crate) fn removed(lock: &Utf8PathBuf) -> String {
     format!("removed `{lock}`, which a process left that no longer exists")
 }
 
-/// Records that a lock was removed.
+/// Returns the journal note of a removed lock.
 pub(crate) fn removed_note(lock: &Utf8PathBuf) -> Note {
     Note { reason: removed(lock), ..Note::default() }
 }

@@ -1,20 +1,20 @@
 //! One supervised run of an agent: prompt in, events out, a log, usage, an outcome.
 //!
-//! Invariant: a run whose start was journalled has its end journalled as well, whatever happens in between. What the
-//! harness itself cannot do (make a directory, take the baseline, keep the result) is a machine fault, which is trouble
-//! and costs nothing. Only where the journal cannot be written there is an error; then the record of the live run stays,
-//! and the next start journals that the run was abandoned. The same holds for a Ralph that is killed: the record is
-//! written before the start is journalled.
+//! Invariant: if the start of a run was journalled, so is its end, whatever happens in between. A failure of the
+//! harness itself (creating a directory, taking the baseline, storing the result) is a machine fault, which is trouble
+//! and costs nothing. Only if the journal cannot be written is there an error; then the record of the live run is kept,
+//! and the next start journals that the run was abandoned. The same holds if Ralph is killed: the record is written
+//! before the start is journalled.
 //!
-//! [`prepare`] puts together what is started and what it is held to; [`closing`] makes the report of what is known when it
-//! has ended.
+//! [`prepare`] builds the command and its restrictions; [`closing`] builds the report from the facts at the end.
 //!
-//! A run is repeated, although its agent had ended, if Ralph is killed between the guard's word that everything has ended
-//! and the moment at which [`Run::compare`] has kept the result: while the rest of the output is read (at most
-//! `DRAIN_PATIENCE` of `proc::supervise`, usually under a millisecond), the channel's last requests are answered and the
-//! outbox is taken in. Nothing on disk has the exit then, and without it an answer cannot be told from a crash.
+//! A run is repeated, although its agent had ended, if Ralph is killed between the guard's report that everything has
+//! ended and the moment at which [`Run::compare`] has stored the result: while the rest of the output is read (at most
+//! `DRAIN_PATIENCE` of `proc::supervise`, usually under a millisecond), the channel's last requests are answered and
+//! the outbox is collected. At that time the exit status is not on disk, and without it an answer cannot be
+//! distinguished from a crash.
 //!
-//! A run never fails with an error of its own for what the agent did: that is what the report is for.
+//! A run never returns an error for what the agent did: that is part of the report.
 
 mod allowlist;
 mod changed;
@@ -79,23 +79,23 @@ use report::{HeldLogs, end_of, exit_of, with_causes};
 use wanted::{LOOK_EVERY, WantedWatch};
 use watcher::{AgentWatcher, STDERR_LINES, Tail};
 
-/// Where runs happen: shared by all runs of one command.
+/// The environment of runs: shared by all runs of one command.
 pub(crate) struct RunContext<'a> {
     pub workspace: &'a Utf8Path,
-    /// Git directories of the workspace that lie outside it.
+    /// Git directories of the workspace that are outside it.
     pub git_dirs: &'a [Utf8PathBuf],
-    /// Ralph's committed files, where there are any.
+    /// Ralph's committed files, if there are any.
     pub home: Option<&'a Utf8Path>,
     pub state: &'a State,
     pub place: &'a RunResources,
     pub journal: &'a mut Journal,
     pub clock: &'a dyn Clock,
     pub signals: Option<&'a SignalPipe>,
-    /// What this process was given, the base of what the agent gets.
+    /// The environment of this process, from which the agent's is derived.
     pub environment: &'a Environment,
     /// The running program: agents call `ralph` back.
     pub program: &'a Utf8Path,
-    /// What agents may ask to change while they run; `None` leaves their requests unanswered.
+    /// The target of agents' requests during a run; `None` leaves their requests unanswered.
     pub store: Option<&'a mut dyn MutationStore>,
     /// Where the run works, if not in the workspace itself.
     pub slot: Option<&'a RunSlot>,
@@ -104,21 +104,21 @@ pub(crate) struct RunContext<'a> {
 /// The clone that a run works in, away from the person's checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunSlot {
-    /// What stands for the workspace.
+    /// The root of the clone, in place of the workspace.
     pub root: Utf8PathBuf,
-    /// Home as the agent may read it.
+    /// The agent's readable copy of home.
     pub home: Utf8PathBuf,
-    /// Tells slots apart, for ports and names of databases.
+    /// Distinguishes slots, for ports and names of databases.
     pub number: u32,
     /// The repositories in the slot.
     pub places: Vec<RepositoryLocation>,
-    /// It was prepared just now: nothing of an earlier run is in it.
+    /// Whether it was prepared just now, without content of an earlier run.
     pub is_new: bool,
 }
 
 impl RunSlot {
-    /// Returns the directories that git keeps its own in and that are not below what stands for the workspace: that can be
-    /// a directory of a repository.
+    /// Returns the git directories that are not below the root of the work, which can be a subdirectory of a
+    /// repository.
     fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
         let dirs = self.places.iter().map(|place| place.git_dir.clone());
         dirs.filter(|directory| !directory.starts_with(&self.root)).collect()
@@ -126,12 +126,12 @@ impl RunSlot {
 }
 
 impl RunContext<'_> {
-    /// Returns what stands for the workspace in this run.
+    /// Returns the root of this run's work: the slot's, or the workspace.
     fn work_root(&self) -> &Utf8Path {
         self.slot.map_or(self.workspace, |slot| &slot.root)
     }
 
-    /// Returns the repositories that the run works in.
+    /// Returns the repositories in which the run works.
     fn work_places(&self) -> &[RepositoryLocation] {
         match self.slot {
             Some(slot) => &slot.places,
@@ -149,59 +149,59 @@ pub(crate) struct RunRequest<'a> {
     pub executable: &'a Utf8Path,
     pub args: &'a [String],
     pub env: &'a [(String, String)],
-    /// Names of the person's variables that this agent gets, beside those that every run gets.
+    /// Names of the person's variables that this agent gets, in addition to those that every run gets.
     pub pass: &'a [String],
     pub role: Role,
     pub model: Option<&'a str>,
     pub reasoning: Option<&'a str>,
     pub resume: Option<&'a str>,
-    /// What the run is for; names its directory.
+    /// The item of the run; names its directory.
     pub item: Option<&'a str>,
     pub attempt: u32,
-    /// Which run of the item and role it is, where there is an item.
+    /// The number of the run for its item and role, if there is an item.
     pub try_number: Option<u32>,
     pub prompt: &'a [u8],
     pub boundary: InForce,
-    /// Paths beside the role's own that may be written.
+    /// Writable paths in addition to the role's own.
     pub writable: &'a [Utf8PathBuf],
     pub sandbox: &'a SandboxConfig,
-    /// Paths of the agent's own that its adapter does not know.
+    /// The agent's own paths that its adapter does not know.
     pub agent_state: &'a [Utf8PathBuf],
-    /// The person's own configuration of the agent is not to be used.
+    /// Whether to ignore the person's own configuration of the agent.
     pub isolate: bool,
     pub limits: StopLimits,
     pub context: ContextPolicy,
     pub prices: &'a PriceTable,
-    /// Phrases of the person's that tell of a usage limit.
+    /// The person's own phrases for a usage limit.
     pub limit_patterns: &'a [String],
-    /// Where the last message of a plain command is.
+    /// Where to find the final message of a plain command.
     pub final_from: &'a FinalFrom,
-    /// Arguments by which a plain command resumes a session; empty where it cannot.
+    /// Arguments with which a plain command resumes a session; empty if it cannot.
     pub resume_args: &'a [String],
-    /// Where a plain command tells the id of its session, if not in a line of its own.
+    /// Where to find the session id of a plain command, if not on its own line.
     pub session_from: Option<&'a FinalFrom>,
-    /// The ids of the tasks and issues that the run is to work on.
+    /// The ids of the tasks and issues given to the run.
     pub given: &'a [String],
-    /// What the run finds in its outbox and is to leave there.
+    /// The initial and expected content of the outbox.
     pub outbox: Outbox<'a>,
-    /// Where the run works, if not in the workspace.
+    /// The working directory, if not the workspace.
     pub directory: Option<&'a Utf8Path>,
     /// The workflow that concludes the run. If it is empty, no result is kept.
     pub workflow: &'a str,
-    /// What its final message must hold, for telling a usage limit from an answer.
+    /// The requirement on its final message, to distinguish a usage limit from an answer.
     pub contract: Contract<'a>,
-    /// Where it is said whether what the run is for is still wanted.
+    /// Determines whether the run's item is still wanted.
     pub wanted: Option<&'a WantedItem>,
 }
 
 impl RunRequest<'_> {
-    /// Tells whether a workflow concludes the run: its result is kept until then, and a person can be asked about it.
+    /// Whether a workflow concludes the run: its result is stored until then, and a person can be asked about it.
     fn is_of_workflow(&self) -> bool {
         self.item.is_some() && !self.workflow.is_empty()
     }
 }
 
-/// The harness itself could not do its part.
+/// A failure of the harness itself.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -224,7 +224,7 @@ pub(crate) fn run_agent(
     report
 }
 
-/// 64 random bits, for names that no other process chooses: not one of the same pid in another namespace either.
+/// 64 random bits, for unique names, even among processes with the same pid in different namespaces.
 pub(crate) fn fresh_nonce() -> io::Result<u64> {
     #[cfg(test)]
     if let Some(number) = files::simulated::random() {
@@ -239,7 +239,7 @@ fn random_bytes() -> io::Result<[u8; 8]> {
     let mut bytes = [0; 8];
     loop {
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
-            // The kernel returns up to 256 bytes whole.
+            // The kernel returns up to 256 bytes at once.
             Ok(_) => return Ok(bytes),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -254,20 +254,20 @@ fn random_bytes() -> io::Result<[u8; 8]> {
     Ok(bytes)
 }
 
-/// One run, from the journal's start to its end.
+/// One run, from the journalled start to the journalled end.
 pub(crate) struct Run<'a, 'c> {
     pub(crate) context: &'a mut RunContext<'c>,
     pub(crate) request: &'a RunRequest<'a>,
     pub(crate) id: RunId,
     logs: RunLogs,
-    /// Where they are written, once that was made.
+    /// The opened log directory, once created.
     held: Option<HeldLogs>,
 }
 
-/// Performs what lies between the start and the end of a run.
+/// Performs the part of a run between its start and its end.
 pub(crate) trait Performer {
-    /// Has the agent do its work. Returns also what to compare with what was before, where there is a comparison. An error
-    /// means that the agent was not started.
+    /// Lets the agent do its work. Also returns what to compare with the earlier state, if anything. An error means
+    /// that the agent was not started.
     fn perform(
         &mut self,
         run: &mut Run<'_, '_>,
@@ -275,7 +275,7 @@ pub(crate) trait Performer {
     ) -> Result<(Closing, Option<Watch>), RunError>;
 }
 
-/// Has a guard run the agent's program.
+/// Runs the agent's program under a guard.
 pub(crate) struct Supervised;
 
 impl Performer for Supervised {
@@ -315,7 +315,7 @@ impl Run<'_, '_> {
 
     fn journal_start(&mut self) -> Result<(), PathError> {
         let request = self.request;
-        // A run without its record is no worse off than without a crash: the guard ends it with us.
+        // Without its record a run is only worse off after a crash, and even then the guard terminates it.
         let _ = self.context.place.live.save(&self.live_run());
         let directory = &self.logs.directory;
         let below = |base: &Utf8Path| Some(directory.strip_prefix(base).ok()?.to_string());
@@ -335,13 +335,13 @@ impl Run<'_, '_> {
             slot: self.context.slot.map(|slot| slot.number),
         });
         if started.is_err() {
-            // What was not started needs no end.
+            // A run that was not started needs no end.
             let _ = self.context.place.live.clear();
         }
         started
     }
 
-    /// What is to be ended should this process die: known before there is anything.
+    /// What to terminate if this process dies: recorded before anything is started.
     fn live_run(&self) -> LiveRun {
         LiveRun {
             run_id: self.id.to_string(),
@@ -356,12 +356,12 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Prepares the run and has the agent do it. Returns also what to compare with what was before. An error means that the
-    /// agent was not started.
+    /// Prepares the run and lets the agent do it. Also returns what to compare with the earlier state. An error means
+    /// that the agent was not started.
     fn attempt(&mut self, environment: &mut Environment) -> Result<(Closing, Watch), RunError> {
         let request = self.request;
         self.context.place.scratch.make_ready().map_err(RunError::Prepare)?;
-        // In place an agent may have put links there.
+        // In place an agent may have planted symlinks there.
         let root = self.context.home.filter(|_| self.context.slot.is_none());
         let held = self.logs.create(root, request.prompt)?;
         outbox::seed(&self.context.place.scratch.outbox(), request.outbox)?;
@@ -430,7 +430,7 @@ impl Run<'_, '_> {
         let served = serving.map(Serving::finish).transpose();
         let exit = finished.as_ref().ok().and_then(exit_of);
         watcher.finish(exit);
-        // Everything of the run is dead; before git is needed.
+        // All processes of the run are dead; remove locks before git is needed.
         let removed_locks = locks::remove_left(&free_locks);
         let fault = served.as_ref().err().map(|error| with_causes(error));
         let closing = Closing {
@@ -448,7 +448,7 @@ impl Run<'_, '_> {
         Ok((closing, watch))
     }
 
-    /// Notes whose everything outside is and who may do what with it, where the kernel does not keep that from the run.
+    /// Records owners and permissions outside the workspace, if the kernel does not protect them from the run.
     fn look_outside(&self, watch: &Watch, git: &dyn Fn() -> GitProgram) -> io::Result<()> {
         if !watch.in_force.leaves_permissions() {
             return Ok(());
@@ -469,11 +469,11 @@ impl Run<'_, '_> {
         outside.take(&places, git, &outside_file(&watch.baseline))
     }
 
-    /// Compares with what was before the run, and puts back what was not its to change.
+    /// Compares with the state before the run, and reverts forbidden changes.
     ///
-    /// That can take long, so the result is kept first: if Ralph is killed meanwhile, the next start compares, and the agent's
-    /// work is not repeated. Before anything is put back the result is dropped again, for a comparison after that would find
-    /// less than there was.
+    /// That can take long, so the result is stored first: if Ralph is killed meanwhile, the next start compares, and
+    /// the agent's work is not repeated. Before anything is reverted the stored result is removed again, because a
+    /// later comparison would find fewer changes.
     fn compare(&self, watch: &Watch, report: &mut RunReport) {
         let state = self.context.state;
         let result = self.result_of(report);
@@ -483,7 +483,7 @@ impl Run<'_, '_> {
             }
         };
         if let Some(result) = &result {
-            // Where it cannot be kept, a crash costs the run, as it would without this.
+            // If it cannot be stored, a crash costs the run, as it would without this.
             let _ = UNCOMPARED.save(state, &result.item, result);
         }
         let git = || self.context.environment.git();
@@ -492,7 +492,7 @@ impl Run<'_, '_> {
         if watch.in_force.leaves_permissions() {
             self.context.place.outside.borrow().settle(None, &forget, &mut report.boundary);
         }
-        // A workflow can ask the person about what may be theirs.
+        // A workflow can ask the person about changes that may be theirs.
         let violated = match &result {
             Some(_) => report.boundary.violated_by_run(),
             None => report.boundary.violated(),
@@ -500,7 +500,7 @@ impl Run<'_, '_> {
         report.outcome.hold_to(violated);
     }
 
-    /// The result of a run that some workflow concludes.
+    /// The result of a run that a workflow concludes.
     fn result_of(&self, report: &RunReport) -> Option<RunResult> {
         let request = self.request;
         if !request.is_of_workflow() {
@@ -510,8 +510,8 @@ impl Run<'_, '_> {
         Some(RunResult::of(report, request, report.finished(), now))
     }
 
-    /// Keeps the result before the journal tells of the end, so that no run is over whose result is lost. One that cannot
-    /// be kept is as if the run had not been.
+    /// Stores the result before the journal records the end, so that no ended run loses its result. If it cannot be
+    /// stored, the run counts as not having happened.
     fn keep_result(&self, report: &mut RunReport) {
         let Some(result) = self.result_of(report) else { return };
         let state = self.context.state;

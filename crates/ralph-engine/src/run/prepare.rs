@@ -1,4 +1,4 @@
-//! What a run is started with: its environment, its command line, what it may write, and what is watched meanwhile.
+//! Prepares a run: its environment, its command line, its writable paths, and what is watched meanwhile.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::role::Role;
@@ -16,15 +16,15 @@ use crate::config::SESSION_MARK;
 use crate::files;
 use crate::git::RepositoryLocation;
 
-/// A run that is ready to be started.
+/// A run that is ready to start.
 pub(super) struct PreparedRun {
     pub(super) spec: CommandSpec,
     pub(super) watch: Watch,
 }
 
-/// What is compared after a run beside the agent's own settings.
+/// What is compared after a run in addition to the agent's own settings.
 ///
-/// A slot is a clone of Ralph's own: whatever a run that may write it does there is its own affair, and the person's
+/// A slot is a clone owned by Ralph: whatever a run with write access does there is allowed, and the person's
 /// repository and home are out of its reach.
 struct WatchedPlaces<'a> {
     home: Option<&'a Utf8Path>,
@@ -42,12 +42,12 @@ impl<'a> WatchedPlaces<'a> {
 }
 
 impl Run<'_, '_> {
-    /// Where the agent works.
+    /// The agent's working directory.
     fn directory(&self) -> &Utf8Path {
         self.request.directory.unwrap_or(self.context.work_root())
     }
 
-    /// The agent's environment: what passes of the person's, its configuration, and the variables of the run.
+    /// The agent's environment: the passed part of the person's, its configuration, and the variables of the run.
     pub(super) fn environment(&self) -> Environment {
         let own = [&as_strs(self.request.pass), GIT_IDENTITY].concat();
         let mut environment = self.context.environment.passing(&own);
@@ -77,7 +77,7 @@ impl Run<'_, '_> {
         environment.set("RALPH_OUT", self.context.place.scratch.outbox().as_str());
         environment.set("RALPH_CHANNEL", self.context.place.scratch.channel().as_str());
         if !self.request.role.writes_workspace() {
-            // A look at the status must not rewrite the index.
+            // `git status` must not rewrite the index.
             environment.set("GIT_OPTIONAL_LOCKS", "0");
         }
         let home = self.context.slot.map(|slot| slot.home.as_path()).or(self.context.home);
@@ -90,7 +90,7 @@ impl Run<'_, '_> {
         environment
     }
 
-    /// Where the toolchains of this run have their caches: agents that write share a set, a verifier has a layer of its own.
+    /// The directory of this run's toolchain caches: agents that write share a set, a verifier has its own layer.
     fn caches(&self) -> Utf8PathBuf {
         if self.request.role == Role::Verifier {
             return self.context.place.scratch.path().join("caches");
@@ -98,7 +98,7 @@ impl Run<'_, '_> {
         CacheSet::Agents.directory(self.context.state.directory())
     }
 
-    /// Makes the caches ready. Returns what of them the run may write.
+    /// Prepares the caches. Returns their writable part.
     fn prepare_caches(&self) -> std::io::Result<Option<Utf8PathBuf>> {
         if self.request.boundary == InForce::Off {
             return Ok(None);
@@ -108,7 +108,7 @@ impl Run<'_, '_> {
         if role == Role::Verifier {
             let gates = CacheSet::Gates.directory(state);
             prepare_set(&gates, &lookup)?;
-            // Scratch is the run's own.
+            // The scratch directory belongs to the run.
             prepare_layer(&self.caches(), &gates)?;
             return Ok(None);
         }
@@ -116,7 +116,7 @@ impl Run<'_, '_> {
         Ok(role.writes_workspace().then(|| self.caches()))
     }
 
-    /// What the agent sees of the machine, where it has a view of its own.
+    /// The agent's view of the machine, if it has its own namespaces.
     fn view(
         &self,
         layers: Layers,
@@ -130,12 +130,12 @@ impl Run<'_, '_> {
         let sets = [CacheSet::Agents, CacheSet::Gates];
         needed.extend(sets.map(|set| set.directory(context.state.directory())));
         needed.extend([self.directory(), context.work_root()].map(ToOwned::to_owned));
-        // The workspace can be a directory of a repository: to git, what is not shown of that was deleted.
+        // The workspace can be a subdirectory of a repository: to git, hidden parts of it would look deleted.
         for place in context.work_places() {
             needed.extend(place.worktree.clone());
             needed.push(place.git_dir.clone());
         }
-        // A checkout's git directory lies beside its tree, which is granted.
+        // A checkout's git directory is next to its tree, which is granted.
         let state = context.state.directory();
         let granted = request.writable.iter().filter(|path| path.starts_with(state));
         let trees = request.directory.into_iter().chain(granted.map(Utf8PathBuf::as_path));
@@ -166,7 +166,7 @@ impl Run<'_, '_> {
         )
     }
 
-    /// Puts the command together, and what it is held to; what the adapter sets is added to the environment.
+    /// Builds the command and its restrictions; the adapter's variables are added to the environment.
     pub(super) fn prepare(&self, environment: &mut Environment) -> Result<PreparedRun, RunError> {
         let request = self.request;
         let isolated = request.isolate.then(|| self.context.state.agent_state(request.agent));
@@ -189,13 +189,13 @@ impl Run<'_, '_> {
         let mut agent_state = request.adapter.state_paths(&lookup);
         agent_state.extend(isolated);
         agent_state.extend_from_slice(request.agent_state);
-        // The person may name files among an agent's state; an adapter's own are directories but for these.
+        // The person may configure files as an agent's state; an adapter's own are directories except for these.
         let is_file = |path: &Utf8PathBuf| {
             path.extension() == Some("json")
                 || (request.agent_state.contains(path) && path.is_file())
         };
         for path in agent_state.iter().filter(|path| !is_file(path)) {
-            // The kernel can only grant what exists. Single files are the agent's own to make.
+            // The kernel can only grant access to existing paths. Single files are left to the agent.
             files::create_directory(path)?;
         }
         let caches = self.prepare_caches().map_err(RunError::Prepare)?;

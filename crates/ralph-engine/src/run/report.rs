@@ -1,4 +1,4 @@
-//! Summing a run up: what its end means, what it used alone, what the journal keeps of it.
+//! Summarises a run: the meaning of its end, its own usage, and its journal entry.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,37 +22,37 @@ use crate::files::plain::open_directory;
 use crate::files::{self, PathError};
 use crate::outbox::OutboxReport;
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     pub id: RunId,
-    /// Where its logs are.
+    /// The paths of its logs.
     pub logs: RunLogs,
     pub facts: RunFacts,
     pub end: RunEnd,
     pub exit: Option<ProcessExit>,
     pub outcome: RunOutcome,
-    /// Of this run alone.
+    /// Of this run only.
     pub usage: Usage,
-    /// Of this run alone.
+    /// Of this run only.
     pub cost_usd: Option<f64>,
-    /// Reckoned from the price table, not reported by the agent.
+    /// Computed from the price table, not reported by the agent.
     pub cost_is_estimate: bool,
-    /// The agent reports no tokens; these were estimated.
+    /// Estimated, because the agent reports no tokens.
     pub usage_is_estimate: bool,
     pub elapsed: Duration,
     pub cpu: Duration,
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
-    /// Processes that the agent left behind and that were ended.
+    /// Leftover processes that were terminated.
     pub leftovers: usize,
-    /// What came through its channel.
+    /// The requests through its channel.
     pub served: Served,
-    /// What was taken from its outbox.
+    /// The collected outbox.
     pub outbox: OutboxReport,
-    /// What changed that the run was to leave alone.
+    /// Forbidden changes.
     pub boundary: BoundaryReport,
-    /// What the person can do about it, where it failed.
+    /// Advice for the person on a failed run.
     pub advice: Vec<String>,
     /// What it committed, where it may commit and did.
     pub changed: Option<ChangeSize>,
@@ -60,7 +60,7 @@ pub struct RunReport {
     pub removed_locks: Vec<Utf8PathBuf>,
 }
 
-/// The files of one run, in a directory that is never used again.
+/// The files of one run, in a directory that is never reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLogs {
     pub(crate) directory: Utf8PathBuf,
@@ -68,13 +68,13 @@ pub struct RunLogs {
     pub(crate) prompt: Utf8PathBuf,
     /// Stdout, byte for byte.
     pub stdout: Utf8PathBuf,
-    /// Stderr, byte for byte; not there if there was none.
+    /// Stderr, byte for byte; missing if there was none.
     pub stderr: Utf8PathBuf,
     pub events: Utf8PathBuf,
 }
 
 impl RunLogs {
-    /// Names the files of a run.
+    /// Returns the paths of a run's files.
     pub(super) fn of(context: &RunContext<'_>, request: &RunRequest<'_>, id: &RunId) -> RunLogs {
         let base = match context.home {
             Some(home) => home.join("runs"),
@@ -91,10 +91,10 @@ impl RunLogs {
         }
     }
 
-    /// Makes the directory and puts the prompt there.
+    /// Creates the directory and writes the prompt to it.
     ///
-    /// Below `root` no link is followed where agents may have been; and the directory is held open, so that none can lead
-    /// elsewhere what is written later.
+    /// Below `root` no symlink is followed, because agents may have planted some; and the directory is held open, so
+    /// that later writes cannot be redirected.
     pub(super) fn create(
         &self,
         root: Option<&Utf8Path>,
@@ -103,7 +103,7 @@ impl RunLogs {
         let error = |source| PathError::new("create", &self.directory, source);
         let below = root.and_then(|root| Some((root, self.directory.strip_prefix(root).ok()?)));
         let directory = if let Some((root, below)) = below {
-            // That home itself is a link is the person's affair: one that a run made is gone when the next begins.
+            // Home itself may be a symlink made by the person: one that a run made is gone when the next begins.
             let made =
                 root.canonicalize_utf8().and_then(|root| make_directory_beneath(&root, below));
             made.map_err(error)?
@@ -126,13 +126,13 @@ pub(super) struct HeldLogs {
 }
 
 impl HeldLogs {
-    /// Makes a file of the run in it.
+    /// Creates a file of the run in it.
     pub(super) fn create(&self, file: &Utf8Path) -> Result<File, PathError> {
         let name = file.file_name().unwrap_or_default();
         create_in(&self.directory, name).map_err(|source| PathError::new("create", file, source))
     }
 
-    /// Names a file of the run in a way that leads into this very directory, for as long as it is held.
+    /// Returns a path of a run's file that refers to this very directory as long as it is held open.
     pub(super) fn lasting(&self, file: &Utf8Path) -> Utf8PathBuf {
         if cfg!(target_os = "linux") {
             let directory = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
@@ -148,7 +148,7 @@ impl HeldLogs {
 }
 
 impl RunReport {
-    /// What the journal keeps of it.
+    /// Returns the journal entry.
     pub(crate) fn finished(&self) -> RunFinished {
         let said = self.facts.final_message.as_deref();
         RunFinished {
@@ -188,7 +188,7 @@ fn log_stem(role: Role, attempt: u32) -> String {
     format!("{}-attempt-{attempt}", role.log_name())
 }
 
-/// Returns where a run's output is: below home where it was put there, also if home has moved since.
+/// Returns the path of a run's output: below home if it was written there, even if home has moved since.
 pub fn log_of(started: &RunStarted, home: Option<&Utf8Path>) -> Utf8PathBuf {
     let name = format!("{}.log", log_stem(started.role, started.attempt));
     let place = started.place.as_ref().and_then(|place| place.home.as_deref());
@@ -197,12 +197,12 @@ pub fn log_of(started: &RunStarted, home: Option<&Utf8Path>) -> Utf8PathBuf {
     directory.unwrap_or_else(|| Utf8PathBuf::from(&started.dir)).join(name)
 }
 
-/// Returns where the events of a run are, as its start tells.
+/// Returns the path of a run's events, from its start entry.
 pub fn events_of(started: &RunStarted) -> Utf8PathBuf {
     log_of(started, None).with_extension("events.jsonl")
 }
 
-/// Formats an error with everything that caused it.
+/// Formats an error with all its causes.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -213,12 +213,12 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// How the program ended, where it did.
+/// Returns the exit status of the program, if it exited.
 pub(super) fn exit_of(finished: &Finished) -> Option<ProcessExit> {
     finished.code.map(ProcessExit::Code).or(finished.signal.map(ProcessExit::Signal))
 }
 
-/// Why the run is over.
+/// Returns why the run ended.
 pub(super) fn end_of(
     finished: &Result<Finished, SuperviseError>,
     watcher: &AgentWatcher,

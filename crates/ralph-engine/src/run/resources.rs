@@ -1,10 +1,11 @@
-//! Where one Ralph runs its agents, one after the other: a scratch directory and the record of the run under way.
+//! The resources with which one Ralph runs its agents sequentially: a scratch directory and the record of the current
+//! run.
 //!
-//! Both are made once and used again: making and removing directories for every run would cost more than the guard.
-//! Between two runs everything a run left in the scratch directory is removed.
+//! Both are created once and reused: creating and removing directories for every run would cost more than the guard.
+//! Between two runs everything left in the scratch directory is removed.
 //!
-//! Scratch lies directly below the system's temporary directory, because programs make unix sockets in theirs and such
-//! a path may have no more than about a hundred bytes.
+//! The scratch directory is directly below the system's temporary directory, because programs create unix sockets in it
+//! and such a path is limited to about a hundred bytes.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
@@ -22,7 +23,7 @@ use crate::files::PathError;
 use crate::git::{Git, GitProgram, RepositoryLocation};
 use crate::state::{LiveRecord, State};
 
-/// What this process uses for its runs.
+/// The resources of this process for its runs.
 #[derive(Debug)]
 pub struct RunResources {
     pub(crate) scratch: Scratch,
@@ -30,7 +31,7 @@ pub struct RunResources {
     pub(crate) launcher: RefCell<Launcher>,
     pub(super) baseline: RefCell<Baseline>,
     pub(crate) outside: RefCell<Outside>,
-    /// Found once: a run can re-point a repository.
+    /// Looked up once: a run can redirect a repository.
     repositories: OnceCell<Vec<RepositoryLocation>>,
     /// The person's git identity, as variables. Read once, before a run can change it.
     identity: OnceCell<Vec<(&'static str, String)>>,
@@ -45,7 +46,7 @@ impl RunResources {
         Ok(RunResources { scratch, live, launcher, baseline, outside, repositories, identity })
     }
 
-    /// What simulated runs use: their scratch directory is nowhere.
+    /// The resources of simulated runs, without a real scratch directory.
     #[cfg(test)]
     pub(crate) fn simulated(state: &State) -> Result<RunResources, PathError> {
         let scratch = Scratch { path: "/simulated-scratch".into(), empty: Cell::new(None) };
@@ -56,12 +57,12 @@ impl RunResources {
         Ok(RunResources { scratch, live, launcher, baseline, outside, repositories, identity })
     }
 
-    /// Where a run of this place finds its outbox.
+    /// The path of a run's outbox.
     pub(crate) fn outbox(&self) -> Utf8PathBuf {
         self.scratch.outbox()
     }
 
-    /// Returns the variables that tell git who the person is: an agent that hides their configuration can commit.
+    /// Returns the person's git identity as variables: an agent that hides their configuration can still commit.
     pub(super) fn identity(
         &self,
         workspace: &Utf8Path,
@@ -78,15 +79,15 @@ impl RunResources {
     }
 }
 
-/// Temporary files and outbox of the run under way. Removed when dropped.
+/// Temporary files and outbox of the current run. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: Utf8PathBuf,
-    /// What the directories looked like when they were empty.
+    /// The state of the directories when they were empty.
     empty: Cell<Option<[Look; 4]>>,
 }
 
-/// A directory's identity and its ctime, which cannot be set back.
+/// A directory's inode and its ctime, which cannot be set back.
 type Look = (u64, i64, i64);
 
 impl Scratch {
@@ -95,7 +96,8 @@ impl Scratch {
         Scratch::create_below(&below.unwrap_or_else(|_| "/tmp".into()), fresh_nonce)
     }
 
-    /// Creates a directory of a name that is not taken. Only what this call created becomes a `Scratch`, which removes it.
+    /// Creates a directory with an unused name. Only a directory created by this call becomes a `Scratch`, which
+    /// removes it.
     fn create_below(
         below: &Utf8Path,
         mut nonce: impl FnMut() -> io::Result<u64>,
@@ -114,7 +116,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Leaves the directory as a run expects it: there, and empty.
+    /// Prepares the directory for a run: existing and empty.
     pub(crate) fn make_ready(&self) -> io::Result<()> {
         if self.is_untouched() {
             return Ok(());
@@ -128,7 +130,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Removes what a run left.
+    /// Removes a run's leftovers.
     pub(crate) fn clear(&self) {
         if self.is_untouched() {
             return;
@@ -150,11 +152,11 @@ impl Scratch {
                 }
             }
         }
-        // Only of directories that stayed empty through a whole run: their times lie well before this look.
+        // Only for directories that stayed empty during a whole run: their ctime is well before this check.
         self.empty.set(self.look().filter(|_| was_empty));
     }
 
-    /// Whether nothing was made or removed here since it was last seen empty.
+    /// Whether nothing was created or removed here since it was last seen empty.
     fn is_untouched(&self) -> bool {
         self.empty.get().is_some_and(|empty| self.look() == Some(empty))
     }
@@ -178,12 +180,12 @@ impl Scratch {
         self.path.join("tmp")
     }
 
-    /// Where the agent leaves files for the harness.
+    /// The directory in which the agent leaves files for the harness.
     pub(super) fn outbox(&self) -> Utf8PathBuf {
         self.path.join("out")
     }
 
-    /// Where the agent leaves requests for the harness.
+    /// The directory in which the agent leaves requests for the harness.
     pub(super) fn channel(&self) -> Utf8PathBuf {
         self.path.join("out").join("channel")
     }
@@ -195,7 +197,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Gives its directory back to the harness where a run took it away; tells whether it had. A link stays what it is.
+/// Restores the owner's permissions on a directory; returns whether it had to. A symlink is left alone.
 fn unlock(directory: &Utf8Path) -> bool {
     let Ok(found) = fs::symlink_metadata(directory) else { return false };
     let is_locked = found.is_dir() && found.mode() & 0o777 != 0o700;
@@ -211,8 +213,8 @@ fn private() -> fs::DirBuilder {
     builder
 }
 
-/// Whether a path that a record names is a scratch directory that some Ralph of this user made: by its name, and by whose it
-/// is. Nothing else is removed on a record's word.
+/// Whether a recorded path is a scratch directory created by some Ralph of this user: by its name and owner. Nothing
+/// else is removed because of a record.
 pub(crate) fn is_scratch(path: &Utf8Path) -> bool {
     let number = path.file_name().and_then(|name| name.strip_prefix("ralph-"));
     let is_named = number.is_some_and(|number| {
@@ -226,7 +228,7 @@ pub(crate) fn is_scratch(path: &Utf8Path) -> bool {
         })
 }
 
-/// Removes a file or directory, whatever a run did to the permissions in it and however deep it is.
+/// Removes a file or directory, regardless of permissions and depth.
 pub(crate) fn remove(path: impl AsRef<Path>) {
     let _ = remove_tree(path.as_ref());
 }
@@ -307,7 +309,7 @@ mod tests {
             let mode = fs::metadata(&directory).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{directory}");
         }
-        // Seen empty once, it is believed until something happens in it.
+        // Once seen empty, it is assumed empty until something happens in it.
         scratch.clear();
         assert!(scratch.is_untouched());
         fs::write(scratch.channel().join("late"), "x").unwrap();

@@ -1,8 +1,7 @@
-//! What a run leaves behind: everything that is needed to draw its conclusions, also by a Ralph that starts after this
-//! one died.
+//! The stored result of a run: everything needed to conclude it, even by a Ralph that starts after this one died.
 //!
-//! It is on disk, in private state, before the journal says that the run ended, and it is removed when the workflow has
-//! taken it into its state files. So a run that is over is never repeated.
+//! It is on disk, in private state, before the journal records the end of the run, and it is removed when the workflow
+//! has applied it to its state files. So a finished run is never repeated.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -23,42 +22,42 @@ use crate::state::Entry;
 pub(crate) const RESULTS: Entry<RunResult> =
     Entry::new("results", "a run had ended, and its result is lost: the work is done again");
 
-/// The results of runs that have ended and were not compared yet with what was before them, by item.
+/// The results of ended runs that were not compared with the earlier state yet, by item.
 pub(crate) const UNCOMPARED: Entry<RunResult> =
     Entry::new("uncompared", "a run had ended, and its result is lost: the work is done again");
 
-/// A run that is over.
+/// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunResult {
     pub(crate) run: RunId,
-    /// The workflow that asked for it.
+    /// The workflow that requested it.
     #[serde(default)]
     pub(crate) workflow: String,
-    /// What it was for.
+    /// Its item.
     pub(crate) item: String,
     pub(crate) role: Role,
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
     pub(crate) attempt: u32,
-    /// Where its logs are.
+    /// The directory of its logs.
     pub(crate) dir: Utf8PathBuf,
-    /// What it printed.
+    /// Its output.
     pub(crate) log: Utf8PathBuf,
     pub(crate) prompt: String,
     pub(crate) outcome: RunOutcome,
     pub(crate) final_message: Option<String>,
     pub(crate) session: Option<String>,
-    /// What was taken from its outbox: names and texts.
+    /// The collected outbox: names and texts.
     pub(crate) outbox: Vec<(String, String)>,
-    /// The changes to the plan that it asked for and that were made, in order.
+    /// The changes to the plan that it requested and that were made, in order.
     #[serde(default)]
     pub(crate) mutations: Vec<Mutation>,
     pub(crate) at: Timestamp,
     pub(crate) finished: RunFinished,
-    /// What a person is asked before anything follows from the run.
+    /// The question to a person before the run is concluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<String>,
-    /// State files that it, or a person, changed, and the directory where the changed ones are kept.
+    /// State files that the run or a person changed, and the directory with the changed versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unattributed: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +101,7 @@ impl RunResult {
         }
     }
 
-    /// Takes in what a comparison after the run found.
+    /// Applies the findings of a comparison after the run.
     pub(crate) fn hold_to(&mut self, found: &BoundaryReport) {
         self.outcome.hold_to(found.violated_by_run());
         self.finished.outcome = self.outcome.clone();
@@ -111,7 +110,7 @@ impl RunResult {
         self.saved_in.clone_from(&found.saved_in);
     }
 
-    /// Returns a file of the workspace as it was when the run ended, if it was put back then.
+    /// Returns a file of the workspace as it was at the end of the run, if it was reverted then.
     pub(crate) fn put_away(&self, path: &Utf8Path) -> Option<String> {
         let kept = self.saved_in.as_ref()?.join("workspace").join(path);
         String::from_utf8(read_optional(&kept).ok()??).ok()

@@ -1,6 +1,6 @@
-//! Any command, held to what an agent of some role would be held to, so that a person can see what that is.
+//! Runs any command under the restrictions of a role, so that a person can see their effect.
 //!
-//! There is no guard, no log and no comparison: the command is the person's own, in the person's terminal.
+//! There is no guard, no log and no comparison: the command is the person's own, in their terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,7 +22,7 @@ use crate::boundary::{
 use crate::config::{AgentProgram, Config};
 use crate::files::PathError;
 
-/// What is to be run, and as what.
+/// The command to run, and its role.
 pub struct SandboxRequest<'a> {
     pub role: Role,
     pub boundary: InForce,
@@ -30,15 +30,15 @@ pub struct SandboxRequest<'a> {
     pub git_dirs: &'a [Utf8PathBuf],
     pub config: &'a Config,
     pub environment: &'a Environment,
-    /// Where the command begins; a person stands somewhere in the workspace.
+    /// The working directory; the person may be anywhere in the workspace.
     pub cwd: &'a Utf8Path,
-    /// Where private state of all workspaces is.
+    /// The base directory of all private state.
     pub state_base: &'a Utf8Path,
-    /// The command line: what it names is there.
+    /// The command line: paths in it are visible.
     pub words: Vec<&'a str>,
 }
 
-/// A sandbox that is ready for a command. Its scratch directory goes with it.
+/// A sandbox ready for a command. Its scratch directory is removed with it.
 pub struct Sandbox {
     scratch: Scratch,
     pub(crate) confinement: Confinement,
@@ -48,7 +48,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Puts together what a run of this role would be held to.
+    /// Builds the restrictions of a run with this role.
     pub fn prepare(request: &SandboxRequest<'_>) -> Result<Sandbox, PathError> {
         let scratch = Scratch::create()?;
         let choice = request.config.agent_for(request.role);
@@ -111,13 +111,13 @@ impl Sandbox {
         Ok(Sandbox { scratch, confinement, boundary, environment, cwd })
     }
 
-    /// Returns the writable paths that are there: the kernel grants no others.
+    /// Returns the existing writable paths: the kernel grants no others.
     pub fn writable(&self) -> impl Iterator<Item = &str> {
         let paths = self.confinement.writable.iter().map(String::as_str);
         paths.filter(|path| Utf8Path::new(path).exists())
     }
 
-    /// Runs a command to its end. The calling process must have a single thread.
+    /// Runs a command to its end. The calling process must be single-threaded.
     pub fn run(&self, program: PathBuf, args: Vec<OsString>) -> io::Result<ExitStatus> {
         self.scratch.make_ready()?;
         run_in_foreground(&CommandSpec {

@@ -1,8 +1,8 @@
-//! Whether what a run is for is still wanted.
+//! Determines whether a run's item is still wanted.
 //!
-//! A person's word on an item at work is a commit on the run's branch. While a run goes on, the branch is looked at from
-//! time to time; once it says that the item is no longer wanted, the run is stopped. What follows from that is decided
-//! by the workflow, from what the branch says by then. Nothing depends on this but how soon a run ends.
+//! A person's decision on an item in progress is a commit on the run's branch. During a run the branch is polled; once
+//! it shows that the item is no longer wanted, the run is stopped. The workflow decides what follows, from the state of
+//! the branch by then. Only how soon a run ends depends on this.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,27 +12,27 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::git::Git;
 
-/// How often the branch is looked at.
+/// The polling interval of the branch.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What tells whether an item is wanted, from files of home as a commit has them.
+/// Decides whether an item is wanted, from files of home at a commit.
 pub(crate) type Wish = fn(&[Option<Vec<u8>>], &str) -> bool;
 
-/// An item, and where it is said whether it is wanted.
+/// An item, and where to find out whether it is wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedItem {
-    /// The person's repository that has home.
+    /// The person's repository that contains home.
     pub(crate) git: Git,
-    /// The run's branch, in full.
+    /// The full name of the run's branch.
     pub(crate) branch: String,
-    /// Files of home, named as commits do.
+    /// Files of home, by their paths in commits.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) id: String,
     pub(crate) wish: Wish,
 }
 
 impl WantedItem {
-    /// Tells whether the branch has it that the item is wanted; `None` where that cannot be told.
+    /// Whether the item is wanted according to the branch; `None` if unknown.
     fn is_wanted(&self) -> Option<bool> {
         let commit = self.git.resolve(&self.branch).ok()??;
         let read = |path: &PathBuf| self.git.file_at(&commit, path).ok();
@@ -40,7 +40,7 @@ impl WantedItem {
         Some((self.wish)(&files?, &self.id))
     }
 
-    /// Returns what changes whenever the branch does.
+    /// Returns a value that changes whenever the branch does.
     fn stamp(&self) -> Vec<Option<(u64, u64, i64, i64)>> {
         let place = &self.git.place().common_dir;
         let names = [self.branch.as_str(), "packed-refs", "reftable/tables.list"];
@@ -52,7 +52,7 @@ impl WantedItem {
     }
 }
 
-/// Watches an item while a run for it goes on.
+/// Watches an item during its run.
 pub(super) struct WantedWatch<'a> {
     wanted: &'a WantedItem,
     clock: &'a dyn Clock,
@@ -62,14 +62,14 @@ pub(super) struct WantedWatch<'a> {
 }
 
 impl<'a> WantedWatch<'a> {
-    /// Begins to watch; `None` for an item of which the branch does not say that it is wanted to begin with.
+    /// Begins to watch; `None` if the branch does not show the item as wanted to begin with.
     pub(super) fn begin(wanted: &'a WantedItem, clock: &'a dyn Clock) -> Option<WantedWatch<'a>> {
         let stamp = wanted.stamp();
         let (looked, is_withdrawn) = (clock.monotonic(), false);
         wanted.is_wanted()?.then_some(WantedWatch { wanted, clock, stamp, looked, is_withdrawn })
     }
 
-    /// Looks at the branch if it is time to, and it has moved; tells whether the item is not wanted any more.
+    /// Checks the branch if the interval has elapsed and it has moved; returns whether the item is no longer wanted.
     pub(super) fn look(&mut self) -> bool {
         let now = self.clock.monotonic();
         if self.is_withdrawn || now.saturating_sub(self.looked) < LOOK_EVERY {

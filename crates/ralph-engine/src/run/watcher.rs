@@ -1,4 +1,4 @@
-//! Reads along with a running agent: lines become events, events become facts, and some facts end the run.
+//! Observes a running agent: lines become events, events become facts, and some facts end the run.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{Decoder, Traits};
 use crate::subscriber::RunObserver;
 
-/// Longer texts are cut in the event log; the agent's own log has them whole.
+/// Longer texts are truncated in the event log; the agent's own log has them in full.
 const EVENT_TEXT: usize = 4000;
 
-/// Of what an agent says, so much goes into the event log; then one in a few. An agent may babble millions of lines, and
+/// This many of an agent's texts go into the event log; after that, a sample. An agent may print millions of lines, and
 /// its own log has them all. Every other event is always logged.
 const ALL_TEXTS: u64 = 10_000;
 const THEN_ONE_IN: u64 = 64;
 
-/// So many of the last lines of stderr are kept for a message about a crash.
+/// How many lines of stderr are kept for a message about a crash.
 pub(super) const STDERR_LINES: usize = 3;
 
 /// A line of the event log.
@@ -34,7 +34,7 @@ struct EventLine<'a> {
     event: &'a AgentEvent,
 }
 
-/// Reads a line of the event log; nothing where it is not one that this Ralph knows.
+/// Parses a line of the event log; `None` if this Ralph does not know it.
 pub fn parse_event_line(line: &[u8]) -> Option<AgentEvent> {
     #[derive(Deserialize)]
     struct LoggedEvent {
@@ -52,7 +52,7 @@ pub(super) struct AgentWatcher {
     pub(super) observer: Box<dyn RunObserver>,
     pub(super) facts: RunFacts,
     pub(super) tail: Tail,
-    /// What it said on stderr last, for a message.
+    /// The last lines of stderr, for a message.
     pub(super) stderr: Tail,
     pub(super) context_exceeded: Option<(u64, u64)>,
     pub(super) hopeless: bool,
@@ -62,7 +62,7 @@ pub(super) struct AgentWatcher {
 }
 
 impl AgentWatcher {
-    /// Takes in what only the end of the stream tells.
+    /// Adds the events that only the end of the stream reveals.
     pub(super) fn finish(&mut self, exit: Option<ProcessExit>) {
         let mut events = std::mem::take(&mut self.events);
         self.decoder.finish(exit, &mut events);
@@ -95,8 +95,8 @@ impl AgentWatcher {
         self.observer.event(at, event);
     }
 
-    /// Whether silence may be a tool at work. An agent that does not announce its tools may always be busy with one,
-    /// except while it tells that it only repeats a request.
+    /// Whether silence may be a running tool. An agent that does not announce its tools may always be running one,
+    /// except while it reports that it is only retrying a request.
     pub(super) fn is_busy(&self) -> bool {
         if self.traits.announces_tools {
             !self.facts.open_tools.is_empty()
@@ -122,7 +122,7 @@ impl AgentWatcher {
         }
     }
 
-    /// The event log is for people and tools; a run does not fail because of it.
+    /// The event log is for people and tools; it never fails a run.
     fn log(&mut self, at: Duration, event: &AgentEvent) {
         if matches!(event, AgentEvent::Text { .. }) {
             self.texts += 1;
@@ -152,7 +152,7 @@ impl Watcher for AgentWatcher {
         if stream == Stream::Stderr && !line.trim_ascii().is_empty() {
             self.stderr.push(line);
         }
-        // What tools print goes through a structured stdout; only plain text there is the agent's own word.
+        // Tool output goes through a structured stdout; only plain text there is the agent's own.
         if stream == Stream::Stderr || !self.traits.structured {
             self.tail.push(line);
         }
@@ -190,7 +190,7 @@ fn shortened(event: &AgentEvent) -> Option<AgentEvent> {
     }
 }
 
-/// The last lines a run printed, for what can only be read there.
+/// The last lines of a run's output, for information that is only there.
 #[derive(Debug)]
 pub(super) struct Tail {
     lines: VecDeque<Vec<u8>>,
@@ -200,7 +200,7 @@ pub(super) struct Tail {
 impl Tail {
     const LINE: usize = 4096;
 
-    /// So many lines are kept.
+    /// Keeps this many lines.
     pub(super) fn of(most: usize) -> Tail {
         Tail { lines: VecDeque::new(), most }
     }

@@ -1,4 +1,4 @@
-//! One run of an agent for a workflow: what it is asked, where it works, and the run itself.
+//! One run of an agent for a workflow: its prompt, its directory, and the run itself.
 
 use camino::Utf8PathBuf;
 use ralph_model::contract::{FinalMessage, PlannerClaim};
@@ -19,27 +19,27 @@ use crate::run::{
 const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
      off. This is the task again:\n\n";
 
-/// A file that a role finds, or is to make, in its outbox.
+/// A file that a role finds in its outbox, or has to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaskFile {
     pub(crate) name: &'static str,
-    /// What it holds before the run; `None` if the role is to make it.
+    /// Its content before the run; `None` if the role has to create it.
     pub(crate) content: Option<Vec<u8>>,
 }
 
-/// What a run is to leave in its outbox.
+/// The expected content of a run's outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TaskOutbox {
-    /// These files are taken, and nothing else.
+    /// Only these files are accepted.
     Files(Vec<TaskFile>),
-    /// Whatever plain files there are go to the run's logs.
+    /// All regular files are copied to the run's logs.
     Kept,
 }
 
-/// What the final message of a run must hold, for telling an answer from the report of a usage limit.
+/// The requirement on the final message, to distinguish an answer from the report of a usage limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TaskContract {
-    /// Not known, or free: a verifier rejects in its own words.
+    /// Unknown or free-form: a verifier rejects in its own words.
     Unknown,
     /// Any message is an answer.
     Any,
@@ -49,7 +49,7 @@ pub(crate) enum TaskContract {
     Completed { phrase: String },
     /// An interviewer answers with its envelope.
     Envelope,
-    /// The answer is in the mailbox, which held what `digest` is of before the run; words beside it are free.
+    /// The answer is in the mailbox, which had this `digest` before the run; the message is free-form.
     Mailbox { mailbox: Mailbox, digest: String },
 }
 
@@ -59,7 +59,7 @@ impl TaskContract {
         match self {
             TaskContract::Unknown | TaskContract::Any | TaskContract::Mailbox { .. } => true,
             TaskContract::Planned { phrase } => {
-                // Whether there is a plan is another question.
+                // Whether there is a plan is a separate question.
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
             }
             TaskContract::Completed { phrase } => {
@@ -69,7 +69,7 @@ impl TaskContract {
         }
     }
 
-    /// Whether a run has put its answer where it belongs, whatever it said.
+    /// Whether a run has left its answer in the right place, whatever its message.
     fn has_left_something(&self) -> bool {
         match self {
             TaskContract::Mailbox { mailbox, digest } => mailbox.digest() != *digest,
@@ -78,34 +78,34 @@ impl TaskContract {
     }
 }
 
-/// One run that a workflow asks for.
+/// One run requested by a workflow.
 #[derive(Clone, Debug)]
 pub struct AgentTask {
     pub role: Role,
     /// The workflow that concludes the run. If it is empty, no result is kept.
     pub(crate) workflow: &'static str,
-    /// What the run is for; a plain run that a person asked for is for nothing else.
+    /// The item of the run; `None` for a plain run requested by a person.
     pub(crate) item: Option<String>,
     pub attempt: u32,
     pub(crate) prompt: Vec<u8>,
-    /// The agent's session to go on with.
+    /// The agent's session to resume.
     pub(crate) resume: Option<String>,
     pub(crate) outbox: TaskOutbox,
-    /// Where the run works, if not in the workspace.
+    /// The working directory, if not the workspace.
     pub(crate) directory: Option<Utf8PathBuf>,
-    /// Paths beside the role's own that it may write.
+    /// Writable paths in addition to the role's own.
     pub(crate) writable: Vec<Utf8PathBuf>,
-    /// What the run sees in its environment beside the usual.
+    /// Additional environment variables of the run.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// The ids of the tasks and issues that the run is to work on.
+    /// The ids of the tasks and issues given to the run.
     pub(crate) given: Vec<String>,
     pub(crate) contract: TaskContract,
-    /// Where it is said whether what the run is for is still wanted.
+    /// Determines whether the run's item is still wanted.
     pub(crate) wanted: Option<WantedItem>,
 }
 
 impl AgentTask {
-    /// Returns a task for a prompt that belongs to no workflow: no result is kept, and any message is an answer.
+    /// Returns a task for a prompt outside any workflow: no result is stored, and any message is an answer.
     pub fn plain(role: Role, prompt: Vec<u8>, resume: Option<String>) -> AgentTask {
         AgentTask {
             item: None,
@@ -117,7 +117,7 @@ impl AgentTask {
         }
     }
 
-    /// Returns a task for an item of a workflow, without anything that only some runs have.
+    /// Returns a task for an item of a workflow, without optional parts.
     pub(crate) fn new(workflow: &'static str, role: Role, item: &str, prompt: String) -> AgentTask {
         AgentTask {
             role,
@@ -138,11 +138,11 @@ impl AgentTask {
 }
 
 impl Session<'_> {
-    /// Returns the agent's session that the next run of an item goes on with, because the last one was cut short: by a
-    /// usage limit, an interruption, or the death of its Ralph.
+    /// Returns the agent's session that the next run of an item resumes, because the last one was cut short by a usage
+    /// limit, an interruption, or the death of its Ralph.
     ///
-    /// Agents file sessions by directory, so it has to be the same slot, and for a role that writes as that run left it.
-    /// A verifier always begins anew.
+    /// Agents file sessions by directory, so it must be the same slot and, for a role that writes, unchanged since that
+    /// run. A verifier always has a fresh session.
     pub(crate) fn open_session(&self, item: &str, role: Role) -> Option<String> {
         let launch = self.context.launch(role);
         let is_emptied = self.slot.as_ref().is_some_and(|slot| slot.is_new);
@@ -154,13 +154,13 @@ impl Session<'_> {
         item.open_session(role, &launch.choice.name, slot).map(str::to_owned)
     }
 
-    /// Returns the person's checkout and the clone of it that runs work in, if they do.
+    /// Returns the person's checkout and the clone in which runs work, if they do.
     pub(crate) fn clone_of(&self) -> Option<(&str, &str)> {
         let slot = self.slot.as_ref()?;
         Some((self.context.workspace.root.as_str(), slot.root.as_str()))
     }
 
-    /// Looks at what a run in a clone must not reach, where nothing but a comparison keeps it away.
+    /// Records what a run in a clone must not reach, if only a comparison protects it.
     pub(crate) fn look_at_person(&self) -> Option<PersonsSide> {
         let context = &self.context;
         if self.slot.is_none() || context.boundary != InForce::Detect {
@@ -224,7 +224,7 @@ impl Session<'_> {
             _ => Contract::Claim(&accepts),
         };
         request.context.limit = context.context_limit.or(request.context.limit);
-        // A workflow has a home even if it was only just made.
+        // A workflow has a home even if it was only just created.
         let has_home = context.home.exists || !task.workflow.is_empty();
         let board = self.journal.board();
         request.try_number = task.item.as_ref().map(|item| board.next_try(item, task.role));

@@ -1,4 +1,4 @@
-//! Why a session cannot be opened, and what the person can do about it.
+//! Why a session cannot be opened, with advice.
 
 use std::io;
 
@@ -36,7 +36,7 @@ pub enum SessionError {
     Templates(Vec<PromptProblem>),
     #[error(transparent)]
     Rules(PromptProblem),
-    /// Git has files of a home that the person wants to keep out of it.
+    /// Git tracks files of a home that the person wants to keep out of it.
     #[error("`git.commit_home` is false, but git tracks files of `{home}`")]
     HomeTracked { home: Utf8PathBuf },
     #[error(transparent)]
@@ -61,7 +61,7 @@ fn list(problems: &[PromptProblem]) -> String {
 }
 
 impl SessionError {
-    /// Tells whether the person has to change something before it can work.
+    /// Whether the person has to change something before it can work.
     pub fn is_usage(&self) -> bool {
         match self {
             SessionError::Untrusted
@@ -85,7 +85,7 @@ impl SessionError {
         }
     }
 
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Untrusted => {

@@ -1,4 +1,4 @@
-//! What a session records, asks and waits for. Everything is in the journal before the call returns.
+//! A session's records, questions and waits. Everything is in the journal before the call returns.
 
 use std::mem::discriminant;
 use std::time::Duration;
@@ -30,24 +30,23 @@ impl Session<'_> {
         self.journal.record(self.context.clock.now(), None, event)
     }
 
-    /// Names the records of private state that could not be read and were kept aside.
+    /// Reports unreadable records of private state that were kept aside.
     pub(crate) fn tell_damaged(&mut self) -> Result<(), PathError> {
         for damaged in self.context.state.untold() {
-            // Told first: a crash between the two tells it again.
+            // Recorded first: after a crash between the two it is recorded again.
             self.record(Note { reason: damaged.reason.clone(), ..Note::default() })?;
             damaged.was_told()?;
         }
         Ok(())
     }
 
-    /// Records the end of a run whose Ralph died after it had kept the result and before it could record the end. Returns
-    /// what the run came to.
+    /// Records the end of a run whose Ralph died after storing the result and before recording the end. Returns the
+    /// result of the run.
     pub(crate) fn record_missing_end(&mut self, result: RunResult) -> Result<RunResult, PathError> {
-        // A run that the board does not know is one of long ago, and has its end.
+        // A run unknown to the board is from long ago, and has its end.
         let Some(run) = self.journal.board().run(&result.run) else { return Ok(result) };
         if let Some((_, finished)) = &run.finished {
-            // A result that could not be kept may be there all the same. The run counts as one that the machine spoilt, and
-            // is done again.
+            // A result that could not be stored may exist anyway. The run counts as a machine fault, and is repeated.
             return Ok(match &finished.outcome {
                 spoilt @ RunOutcome::Trouble { trouble: Trouble::Machine { .. } } => {
                     RunResult { outcome: spoilt.clone(), ..result }
@@ -55,8 +54,8 @@ impl Session<'_> {
                 _ => result,
             });
         }
-        // A Ralph that died in the middle of keeping the result may have left it for all to see, and not durable. Once its
-        // end is in the journal it must not get lost.
+        // A Ralph that died while storing the result may have left it visible but not durable. Once its end is in the
+        // journal it must not get lost.
         if !result.item.is_empty() {
             RESULTS.save(&self.context.state, &result.item, &result)?;
         }
@@ -64,7 +63,7 @@ impl Session<'_> {
         Ok(result)
     }
 
-    /// Returns the budget that is used up, if one is, and records that; one that is nearly used up is recorded once.
+    /// Returns the exhausted budget, if any, and records that; a nearly exhausted one is recorded once.
     pub(crate) fn exhausted(&mut self) -> Result<Option<BudgetExhausted>, PathError> {
         let near: Vec<BudgetExhausted> = budget::near(&self.budget, &self.spent).collect();
         for what in near {
@@ -78,8 +77,8 @@ impl Session<'_> {
         Ok(Some(what))
     }
 
-    /// Records that an agent is at its usage limit, before the wait begins: a restart in the middle of it goes on
-    /// waiting.
+    /// Records that an agent is at its usage limit, before the wait begins: after a restart in the middle of it, the
+    /// wait continues.
     pub(crate) fn begin_limit_wait(
         &mut self,
         holder: &LimitHolder,
@@ -102,7 +101,7 @@ impl Session<'_> {
         Ok(wait)
     }
 
-    /// Waits for a usage limit to end. `None` where waiting is switched off.
+    /// Waits for a usage limit to end. `None` if waiting is disabled.
     pub(crate) fn wait_for_limit(
         &mut self,
         holder: &LimitHolder,
@@ -133,7 +132,7 @@ impl Session<'_> {
         Ok(Some(waited))
     }
 
-    /// Waits after so many failures in a row.
+    /// Waits after consecutive failures.
     pub(crate) fn pause(
         &mut self,
         failures: u32,
@@ -149,13 +148,13 @@ impl Session<'_> {
         Ok(self.wait(wait))
     }
 
-    /// Tells whether the person has asked to stop, and takes the request.
+    /// Whether the person has asked to stop; consumes the request.
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         let signals = self.context.signals.as_ref();
         signals.is_some_and(|signals| signals.wait(Duration::ZERO) == Some(SignalRequest::Stop))
     }
 
-    /// Waits for some time, which the person may cut short.
+    /// Waits for some time; the person may interrupt it.
     pub(crate) fn wait(&mut self, span: Duration) -> Waited {
         let now = self.context.clock.now();
         self.wait_until(now.checked_add(span).unwrap_or(now))
@@ -167,12 +166,13 @@ impl Session<'_> {
         waiter.wait_until(context.clock, context.signals.as_ref(), until, &mut tick)
     }
 
-    /// Returns the gates of an item as they were pinned; a person's change since then is taken up and recorded.
+    /// Returns the pinned gates of an item; a person's change since then is taken over and recorded.
     pub(crate) fn pin(&mut self, item: &str, subject: Subject) -> Result<PinnedGates, GateError> {
         let config = (self.reload)().ok();
         let config = config.as_ref().unwrap_or(&self.context.config);
         if !config.is_trusted() {
-            // What is armed has changed meanwhile: an item at work goes on with its pins, the next one waits for the person.
+            // Armed settings have changed meanwhile: an item in progress continues with its pins, the next one waits
+            // for the person.
             let kept = PinnedGates::load(&self.context.state, item)?;
             return kept.ok_or(GateError::Untrusted);
         }
@@ -186,14 +186,13 @@ impl Session<'_> {
         Ok(pinned)
     }
 
-    /// Returns the settings of the loop as the person has them now: between two runs, whatever an agent did to them has
-    /// been put back.
+    /// Returns the person's current settings of the loop: between two runs, any change by an agent has been reverted.
     pub(crate) fn loop_settings(&self) -> LoopSettings {
         let config = (self.reload)().ok().filter(Config::is_trusted);
         config.as_ref().unwrap_or(&self.context.config).loop_settings.clone()
     }
 
-    /// The questions that wait for a person.
+    /// The unanswered questions.
     pub(crate) fn questions(&mut self) -> Questions<'_> {
         Questions { journal: &mut self.journal, clock: self.context.clock }
     }

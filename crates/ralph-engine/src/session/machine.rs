@@ -1,4 +1,4 @@
-//! What a session needs of the machine that it works on, beside its files and repositories.
+//! What a session needs from the machine, in addition to its files and repositories.
 
 use std::io;
 
@@ -11,24 +11,24 @@ use crate::run::{Performer, RunResources, Supervised};
 use crate::state::State;
 use crate::wait::{RealWaiter, Waiter};
 
-/// Holds a process to what it works with.
+/// Restricts a process to its own resources.
 pub(crate) type Confine = fn(&RunResources, &OwnPlaces<'_>) -> io::Result<()>;
 
-/// A machine. The simulation has one of its own.
+/// A machine. The simulation has its own.
 pub(crate) struct Machine {
     pub(crate) clock: &'static dyn Clock,
     pub(crate) waiter: Box<dyn Waiter>,
     pub(crate) performer: Box<dyn Performer>,
-    /// Makes what runs use.
+    /// Creates the resources of runs.
     pub(crate) resources: fn(&State) -> Result<RunResources, PathError>,
-    /// Begins to listen for the person's signals.
+    /// Starts to listen for the person's signals.
     pub(crate) signals: fn() -> io::Result<Option<SignalPipe>>,
-    /// Holds this process to what it works with.
+    /// Restricts this process to its own resources.
     pub(crate) confine: Confine,
 }
 
 impl Machine {
-    /// The machine that this process runs on.
+    /// The real machine.
     pub(super) fn this() -> Machine {
         Machine {
             clock: &SystemClock,
@@ -37,7 +37,7 @@ impl Machine {
             resources: RunResources::open,
             signals: || SignalPipe::install().map(Some),
             confine: |resources, places| {
-                // Before it has lost what guards need.
+                // Before this process has given up privileges that guards need.
                 resources.launcher.borrow_mut().start()?;
                 confine_ralph(places)
             },

@@ -1,7 +1,7 @@
-//! Opening everything that a command needs to run agents: agents found, boundary chosen, state opened and locked.
+//! Opens everything that a command needs to run agents: resolves agents, chooses the boundary, opens and locks state.
 //!
-//! A terminal, a web page and a worker process call the same [`Session::open`]. Nothing here prints: what a person
-//! should know about the opening comes back as [`Opening`].
+//! A terminal, a web page and a worker process call the same [`Session::open`]. Nothing here prints: notes for the
+//! person are returned as [`Opening`].
 
 mod agent_task;
 mod error;
@@ -46,22 +46,22 @@ pub(crate) use agent_task::{TaskContract, TaskFile, TaskOutbox};
 pub use error::SessionError;
 use open_state::clear_limit;
 
-/// How a workflow ended that an error ended.
+/// The end of a workflow that failed with an error.
 const FAILED: &str = "failed";
 pub use open_state::{OpenState, OpenStateError};
 
-/// Reads the configuration again: a person may change gates between two runs.
+/// Reloads the configuration: a person may change gates between two runs.
 pub(crate) type Reload<'a> = Box<dyn Fn() -> Result<Config, ConfigError> + 'a>;
 
-/// Whether other workflows of this home are kept out.
+/// Whether other workflows of this home are locked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
     Exclusive,
-    /// Agents that only read can run beside others.
+    /// Read-only agents can run concurrently with others.
     Shared,
 }
 
-/// What a session is opened with.
+/// The parameters of a session.
 pub struct SessionRequest<'a> {
     pub workspace: &'a Workspace,
     pub home: &'a Home,
@@ -69,24 +69,24 @@ pub struct SessionRequest<'a> {
     pub environment: &'a Environment,
     /// The command line, shown to other processes that find the lock taken.
     pub command: &'a str,
-    /// All that was typed after the program's name.
+    /// The command line arguments.
     pub args: Vec<String>,
-    /// The roles whose agents must be there.
+    /// The roles whose agents must be available.
     pub roles: &'a [Role],
     pub locking: Locking,
     pub budget: Budget,
     /// Whether to wait for a usage limit to end.
     pub wait_for_limits: bool,
-    /// The size of the agents' context, if the person says so.
+    /// The size of the agents' context, if the person sets it.
     pub context_limit: Option<u64>,
     pub reload: Reload<'a>,
-    /// Told once if the journal's mirror in home cannot be written.
+    /// Called once if the journal's mirror in home cannot be written.
     pub mirror_report: MirrorReport,
-    /// Told all that happens.
+    /// Receives everything that happens.
     pub subscriber: Box<dyn Subscriber>,
 }
 
-/// What stays as it was when the session was opened.
+/// What stays fixed while the session is open.
 pub struct SessionContext {
     pub(crate) workspace: Workspace,
     pub(crate) home: Home,
@@ -107,43 +107,43 @@ pub struct SessionContext {
     _lock: Option<RunLock>,
 }
 
-/// A command at work: what it was opened with, its journal, and what it has spent.
+/// A running command: its context, its journal, and what it has spent.
 pub struct Session<'a> {
     pub context: SessionContext,
     pub(crate) budget: Budget,
     pub(crate) spent: Spent,
-    /// The parts of the budget of which it was told that they are nearly used up.
+    /// The parts of the budget already reported as nearly exhausted.
     told_near: Vec<Discriminant<BudgetExhausted>>,
     pub(crate) journal: Journal,
     /// How the workflow ended, once it has.
     pub(crate) ending: Option<&'static str>,
-    /// What agents may change while they run.
+    /// The target of agents' requests during runs.
     pub(crate) store: Box<dyn MutationStore>,
-    /// The clone that runs work in, if not in the workspace itself.
+    /// The clone in which runs work, if not the workspace itself.
     pub(crate) slot: Option<RunSlot>,
-    /// The gates that are tried before the first run, until that was done.
+    /// The gates to try before the first run, until that is done.
     pub(crate) start_gates: Option<StartGates>,
-    /// Performs runs and waits: this machine, or a simulated one.
+    /// Performs runs and waits: on this machine, or on a simulated one.
     performer: Box<dyn Performer>,
     waiter: Box<dyn Waiter>,
     reload: Reload<'a>,
 }
 
-/// What a person should know about the opening of a session.
+/// Notes for the person about the opening of a session.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// Private state was lost and made anew.
+    /// Private state was lost and recreated.
     pub rebuilt: Option<&'static str>,
     /// Settings that have no effect with the chosen agents.
     pub warnings: Vec<String>,
     /// What the budget does not measure.
     pub budget_notes: Vec<String>,
-    /// What a killed Ralph left behind.
+    /// Leftovers of a killed Ralph.
     pub recovered: Vec<Recovered>,
 }
 
 impl<'a> Session<'a> {
-    /// Opens a session. What a killed Ralph left running is ended first.
+    /// Opens a session. Leftover processes of a killed Ralph are terminated first.
     pub fn open(request: SessionRequest<'a>) -> Result<(Session<'a>, Opening), SessionError> {
         Session::open_on(Machine::this(), request)
     }
@@ -254,8 +254,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Puts private state in order: what a killed Ralph left is ended and compared, what cannot be read is kept aside, and the
-/// journal is folded. Returns what was left, and which locks were removed, in words.
+/// Brings private state into order: leftovers of a killed Ralph are terminated and compared, unreadable records are
+/// kept aside, and the journal is folded. Returns the leftovers, and descriptions of removed locks.
 fn put_in_order(
     state: &State,
     journal: &mut Journal,
@@ -266,7 +266,7 @@ fn put_in_order(
     let keep_aside =
         |path: &Utf8Path, bytes: &[u8], loss: &str| state.keep_aside(path, bytes, loss);
     if state.holds_run_lock() && !journal.is_whole()? {
-        // Before a line is appended, which would cut what breaks off.
+        // Before a line is appended, which would truncate a torn tail.
         journal.repair(keep_aside)?;
     }
     let recovered = end_leftovers(state, journal, clock, environment)?;
@@ -296,8 +296,8 @@ fn put_in_order(
     Ok((recovered, removed))
 }
 
-/// Makes durable what an earlier Ralph put into home and did not live to sync: what follows from it is recorded elsewhere,
-/// and it must not be gone when the power fails later.
+/// Syncs what an earlier Ralph wrote to home without syncing: other records depend on it, so it must survive a later
+/// power failure.
 fn sync_home(home: &Utf8Path) -> Result<(), PathError> {
     if !disk::exists(home) {
         return Ok(());
@@ -308,7 +308,7 @@ fn sync_home(home: &Utf8Path) -> Result<(), PathError> {
     sync_directory(home)
 }
 
-/// Holds this process to what a session works with.
+/// Restricts this process to a session's own resources.
 fn confine_to(
     confine: machine::Confine,
     place: &RunResources,
@@ -327,7 +327,7 @@ fn confine_to(
 }
 
 impl Session<'_> {
-    /// Lends what the gates of an item are run with, and a way to record what happens.
+    /// Provides the context for running an item's gates, and a way to record events.
     pub(crate) fn with_gates<T>(
         &mut self,
         item: &str,
@@ -343,7 +343,7 @@ impl Session<'_> {
 }
 
 impl Drop for Session<'_> {
-    /// Records the end of the workflow, also of one that an error ended, and names what was found damaged.
+    /// Records the end of the workflow, even of a failed one, and reports damaged records.
     fn drop(&mut self) {
         let _ = self.tell_damaged();
         if self.journal.has_begun() {
@@ -354,13 +354,13 @@ impl Drop for Session<'_> {
 }
 
 impl SessionContext {
-    /// Returns the agent that plays a role.
+    /// Returns the agent of a role.
     pub fn launch(&self, role: Role) -> &Launch {
         let found = self.launches.iter().find(|(known, _)| *known == role);
         &found.expect("a session is opened with all roles of its workflow").1
     }
 
-    /// Returns who plays which role, or the one agent that plays them all.
+    /// Returns the agent of each role, or the single agent of all roles.
     pub(crate) fn agents(&self) -> String {
         let mut names: Vec<&str> =
             self.launches.iter().map(|(_, launch)| launch.choice.name.as_str()).collect();
@@ -377,12 +377,12 @@ impl SessionContext {
         &self.home.path
     }
 
-    /// Returns the git that sees what this command was started with.
+    /// Returns a git with the environment of this command.
     pub(crate) fn git(&self) -> GitProgram {
         self.environment.git()
     }
 
-    /// What the gates of an item are run with.
+    /// The context for running an item's gates.
     pub(crate) fn gates<'c>(&'c self, item: &'c str) -> GateContext<'c> {
         GateContext {
             item: Some(item),
@@ -407,7 +407,7 @@ impl SessionContext {
         }
     }
 
-    /// How usage limits are waited for.
+    /// The policy for waiting for usage limits.
     fn limit_policy(&self) -> LimitPolicy {
         let limits = &self.config.limits;
         LimitPolicy { margin: limits.margin, cap: limits.max_wait, ..LimitPolicy::default() }

@@ -18,11 +18,11 @@ use crate::questions::Questions;
 use crate::run::Environment;
 use crate::state::{State, StateError, StateRequest, state_base};
 
-/// Private state, ready to be written.
+/// Private state, ready for writing.
 pub struct OpenState {
     pub state: State,
     pub journal: Journal,
-    /// Set where the state was lost and made anew.
+    /// Set if the state was lost and recreated.
     pub rebuilt: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ pub enum OpenStateError {
 }
 
 impl OpenStateError {
-    /// Returns what the person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             OpenStateError::State(StateError::NoPlace) => {
@@ -57,7 +57,7 @@ impl OpenStateError {
 }
 
 impl OpenState {
-    /// Opens a workspace's private state, making it if it is not there. The journal is mirrored in home.
+    /// Opens a workspace's private state, creating it if needed. The journal is mirrored in home.
     pub fn open(
         workspace: &Workspace,
         home: &Home,
@@ -75,7 +75,7 @@ impl OpenState {
         Self::open_mirrored(workspace, home, environment, clock, mirror)
     }
 
-    /// Opens it without a mirror, for a command that leaves nothing in home but what it is about.
+    /// Opens it without a mirror, for a command that writes nothing else to home.
     pub fn open_bare(
         workspace: &Workspace,
         home: &Home,
@@ -114,7 +114,7 @@ impl OpenState {
         Ok(OpenState { state, journal, rebuilt })
     }
 
-    /// Refuses state that an agent which may write the workspace could rewrite.
+    /// Refuses state that an agent with write access to the workspace could modify.
     pub fn refuse_in_workspace(&self, workspace: &Workspace) -> Result<(), SessionError> {
         let state = self.state.directory();
         if !state.starts_with(&workspace.root) {
@@ -141,13 +141,13 @@ impl OpenState {
         Ok(holders)
     }
 
-    /// Folds the journal, and returns the questions that wait for a person.
+    /// Folds the journal, and returns the unanswered questions.
     pub fn questions(&mut self) -> Result<Questions<'_>, OpenStateError> {
         self.journal.fold()?;
         Ok(Questions { journal: &mut self.journal, clock: &SystemClock })
     }
 
-    /// Folds the journal of a workspace for a report, which makes no state: without it there is nothing to tell.
+    /// Folds the journal of a workspace for a report, without creating state: without it there is nothing to report.
     pub fn find_board(
         workspace: &Workspace,
         environment: &Environment,
@@ -181,9 +181,9 @@ pub(super) fn clear_limit(
     journal.record(now, None, ended)
 }
 
-/// Asks git where history began, which tells two repositories at one path apart.
+/// Returns the root commit from git, which distinguishes two repositories at one path.
 fn root_commit(program: GitProgram, root: &Utf8Path) -> Option<String> {
     let roots = Git::discover(program, root).and_then(|git| git.root_commits()).ok()?;
-    // Histories that were joined have several beginnings; the smallest is the same on every clone.
+    // Joined histories have several root commits; the smallest is the same in every clone.
     roots.iter().map(ToString::to_string).min()
 }

@@ -1,7 +1,7 @@
-//! Agents of the simulation: each does what its script says, by what it finds in the world.
+//! Agents of the simulation: each follows its script, depending on the state of the world.
 //!
-//! An agent whose run was cut short does the same again in the next one, as real ones do that see what is there: it adds
-//! no task twice and goes on with a branch that exists.
+//! An agent whose run was cut short does the same in the next one, like real ones that see the existing state: it adds
+//! no task twice and continues on an existing branch.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,16 +27,16 @@ use crate::files::simulated::{self, effect, get, put};
 use crate::outbox::{Outbox, OutboxReport, Taken};
 use crate::run::{Closing, Environment, Performer, Run, RunError};
 
-/// A plan that the loop takes.
+/// A plan that the loop accepts.
 const PLAN: &str = "# Plan\n\n## Analysis\n- It is missing.\n\n## Steps\n1. `work/loop-1.txt` (new): make it.\n\n\
     ## Verification strategy\n- `/bin/true`\n";
 
-/// What an implementer adds to the progress file.
+/// The line that an implementer adds to the progress file.
 pub(super) fn progress_line(key: &str, number: usize) -> String {
     format!("- {key} {number}\n")
 }
 
-/// What a verifier finds that finds fault with good work.
+/// The objection of a verifier that rejects good work.
 pub(super) fn fault(number: usize) -> String {
     format!("fault {number}.")
 }
@@ -46,21 +46,21 @@ pub(super) struct Troupe {
     pub(super) world: Rc<RefCell<World>>,
 }
 
-/// A run of an agent, as the world saw it.
+/// A run of an agent, as observed by the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Performance {
     pub(super) run: String,
-    /// What it was for: a name that is the same in every telling of the story.
+    /// Its subject: a name that is the same in every play of the story.
     pub(super) key: String,
     pub(super) role: Role,
-    /// How many of its kind were finished before it.
+    /// How many of its kind had finished before it.
     pub(super) number: usize,
     pub(super) act: Act,
-    /// Whether its result was kept, once that is known.
+    /// Whether its result was stored, once known.
     pub(super) is_kept: Option<bool>,
-    /// The tasks that it was given.
+    /// The tasks given to it.
     pub(super) given: Vec<String>,
-    /// Whether a verifier has decided by it, once that is known: that stands, also if its run was cut short.
+    /// Whether a verifier has decided, once known: the decision is valid even if its run was cut short.
     pub(super) has_decided: Option<bool>,
 }
 
@@ -107,7 +107,7 @@ impl Performer for Troupe {
     }
 }
 
-/// What an agent knows and does in one run.
+/// The state and actions of an agent in one run.
 struct Stage {
     git: SimulatedGit,
     home: Utf8PathBuf,
@@ -117,7 +117,7 @@ struct Stage {
     act: Act,
 }
 
-/// An agent that spoke, used a tool and ended with this.
+/// An agent that printed text, used a tool and ended with this message.
 fn said(message: &str) -> Closing {
     Closing {
         end: Some(RunEnd::Exited),
@@ -179,7 +179,7 @@ impl Stage {
             _ if run.request.workflow == "pipeline" => self.answer_pipeline(run),
             _ if run.request.workflow == "run" => self.answer_run(run),
             _ if run.request.workflow == "loop" => self.answer_loop(role),
-            // What cannot be journalled any more is a fault of the machine.
+            // Failing to journal is a machine fault.
             _ => match self.answer_build(run) {
                 Ok(served) => Closing { served, ..said("done") },
                 Err(error) => Closing { fault: Some(error.to_string()), ..said("done") },
@@ -188,7 +188,7 @@ impl Stage {
         if let Outbox::Named(files) = run.request.outbox
             && closing.outbox == Some(OutboxReport::default())
         {
-            // What was not touched is taken as it was.
+            // Untouched files are collected unchanged.
             let untouched = files.iter().filter_map(|file| {
                 let bytes = file.content?.to_vec();
                 Some(Taken { name: file.name.to_owned(), bytes, changed: false })
@@ -203,7 +203,7 @@ impl Stage {
         format!("work/{}.txt", self.key)
     }
 
-    /// Changes the work tree as the script says.
+    /// Changes the working tree as scripted.
     fn work(&self) {
         let Act { effort, branching, committing, spoils, .. } = self.act;
         match branching {
@@ -244,7 +244,7 @@ impl Stage {
         tree.get(file).is_none_or(|blob| is_broken(&blob.content))
     }
 
-    /// Does what a role of the pipeline is asked for, or fails to.
+    /// Does what a role of the pipeline is asked to do, or fails to.
     fn answer_pipeline(&self, run: &Run<'_, '_>) -> Closing {
         let phrase = DEFAULT_MAGIC_PHRASE;
         match run.request.role {
@@ -286,7 +286,7 @@ impl Stage {
         }
     }
 
-    /// Does what a role of `ralph run` is asked for, or fails to; notes of an implementer are in the outbox.
+    /// Does what a role of `ralph run` is asked to do, or fails to; an implementer's notes are in the outbox.
     fn answer_run(&self, run: &Run<'_, '_>) -> Closing {
         if run.request.role == Role::Verifier {
             return said("I think so.");
@@ -311,7 +311,7 @@ impl Stage {
         closing
     }
 
-    /// Does what a role of the loop is asked for, or fails to: what it says is in the mailbox.
+    /// Does what a role of the loop is asked to do, or fails to: its answer is in the mailbox.
     fn answer_loop(&self, role: Role) -> Closing {
         if role == Role::Verifier {
             return said("I think so.");
@@ -342,14 +342,14 @@ impl Stage {
         }
     }
 
-    /// Returns the commit that a verifier is to look at.
+    /// Returns the commit that a verifier has to examine.
     fn candidate(&self) -> Option<String> {
         let path = self.home.join(format!("specs/candidates/{}.json", self.key));
         let record: serde_json::Value = serde_json::from_slice(&get(&path)?).ok()?;
         record.get("candidate_commit")?.as_str().map(str::to_owned)
     }
 
-    /// Does what a role of the build loop is asked for, or fails to. Returns what was granted.
+    /// Does what a role of the build loop is asked to do, or fails to. Returns the granted requests.
     fn answer_build(&self, run: &mut Run<'_, '_>) -> Result<Served, PathError> {
         let (role, given) = (run.request.role, run.request.given);
         let prompt = String::from_utf8_lossy(run.request.prompt).into_owned();
@@ -364,7 +364,7 @@ impl Stage {
             asker: Asker { run: &id, role, given },
             served: Served::default(),
         };
-        // Told that the machine is in the way, an agent asks again.
+        // If the machine failed, an agent asks again.
         let mut ask = |request: MutationRequest| -> Result<String, PathError> {
             let mut answer = String::new();
             for _ in 0..10 {
@@ -390,7 +390,7 @@ impl Stage {
             Role::Builder => {
                 if self.act.ending == Ending::WithIssue {
                     let description = format!("issue of {}", self.key);
-                    // The plan in the work tree may be that of a branch of its own.
+                    // The plan in the working tree may be that of the agent's own branch.
                     let known = ask(MutationRequest::TaskShow { id: None })?;
                     if !known.contains(&format!("\"{description}\"")) {
                         ask(MutationRequest::IssueAdd { description })?;
@@ -446,7 +446,7 @@ impl Stage {
         get(&self.home.join("plan.jsonl")).unwrap_or_default()
     }
 
-    /// Whether there is a task of a name, or was one as the prompt tells.
+    /// Whether a task of a name exists, or existed according to the prompt.
     fn knows_task(&self, name: &str, prompt: &str) -> bool {
         let bytes = self.plan();
         let plan = Plan::parse(&bytes);

@@ -1,5 +1,5 @@
 //! One suite for both gits: each scenario is played with the real git in a temporary directory and with the simulated
-//! one, and must be seen alike. Ids of commits are told by when they were first seen.
+//! one, with equal observations. Commit ids are replaced by the order of their first appearance.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use crate::git::{ChangeKind, GitProgram, Head, Oid};
 use crate::repository::GitAccess;
 use crate::test_place::Place;
 
-/// A work tree and its git, one of two.
+/// A working tree and one of the two gits.
 enum Bench {
     Real { place: Place, repository: Box<GateRepository> },
     Simulated { repository: SimulatedRepository },
 }
 
-/// A bench, and what was seen on it so far.
+/// A bench, and the observations so far.
 struct Stage {
     bench: Bench,
     names: HashMap<String, String>,
@@ -133,7 +133,7 @@ impl Stage {
         self.git().head().unwrap().id().unwrap().clone()
     }
 
-    /// Names a commit by when it was first seen.
+    /// Names a commit by its first appearance.
     fn name(&mut self, id: &Oid) -> String {
         let next = format!("c{}", self.names.len());
         self.names.entry(id.to_string()).or_insert(next).clone()
@@ -215,7 +215,7 @@ impl Stage {
         self.see(result.is_ok());
     }
 
-    /// What was noted before a run, as a workflow notes it.
+    /// The state before a run, as a workflow records it.
     fn before(&self) -> Before {
         let dirt = self.dirt();
         Before {
@@ -258,7 +258,7 @@ impl Stage {
     }
 }
 
-/// Private state lies beside the work tree, or it would be part of its dirt.
+/// Private state is outside the working tree, otherwise it would be part of its dirt.
 fn place_state(place: &Place) -> crate::state::State {
     let state = place.state();
     place.write(".git/info/exclude", "/state/\n");
@@ -342,14 +342,14 @@ fn switching(stage: &mut Stage) {
     stage.commit_all();
     stage.write("left.txt", "left\n");
     stage.write("readme.txt", "edited\n");
-    // What is uncommitted comes along.
+    // Uncommitted changes are carried along.
     let switched = stage.git().switch_to("refs/heads/main").is_ok();
     stage.see(switched);
     stage.see_head();
     stage.see_dirt();
     stage.see_file("f.txt");
     stage.see_file("readme.txt");
-    // What is in the way stops it.
+    // A conflicting file stops it.
     stage.write("f.txt", "mine\n");
     let switched = stage.git().switch_to("refs/heads/feat").is_ok();
     stage.see(switched);
@@ -455,7 +455,7 @@ fn evidence(stage: &mut Stage) {
     let before = stage.before();
     let base = stage.head_id();
     stage.see_evidence(&base, &before);
-    // A commit of its own, one with the person's files, and one in home alone.
+    // The agent's own commit, one with the person's files, and one in home only.
     stage.write("work.txt", "work\n");
     stage.commit(&["work.txt"]);
     let own = stage.head_id();
@@ -494,7 +494,7 @@ fn others_work(stage: &mut Stage) {
     stage.commit_all();
     let others = stage.head_id();
     stage.see_evidence(&others, &before);
-    // What others committed is no evidence, also below a commit of one's own.
+    // Commits of others are not evidence, even below one's own commit.
     let changes = stage.git().changes(&base, &others).unwrap();
     before.theirs = changes.into_iter().map(|change| (change.path, change.id)).collect();
     stage.see_evidence(&others, &before);
@@ -502,7 +502,7 @@ fn others_work(stage: &mut Stage) {
     stage.commit_all();
     let own = stage.head_id();
     stage.see_evidence(&own, &before);
-    // What was there when the item began is not new.
+    // Commits that existed when the item began are not new.
     before.begun = vec![others.clone()];
     stage.see_evidence(&others, &before);
     stage.see_evidence(&own, &before);

@@ -1,8 +1,8 @@
-//! A repository in memory, with its work tree on the simulated disk.
+//! A repository in memory, with its working tree on the simulated disk.
 //!
-//! Commits, refs, `HEAD`, notes and ignore files are modelled; the index is not, so nothing is ever staged. What git does
-//! in one command is one effect, for a git that was started ends its work even if Ralph dies meanwhile. Commits and refs
-//! are durable at once.
+//! Commits, refs, `HEAD`, notes and ignore files are modelled; the index is not, so nothing is ever staged. One git
+//! command is one effect, because a started git process completes even if Ralph dies meanwhile. Commits and refs are
+//! durable at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(super) struct GitState {
     refs: BTreeMap<String, Oid>,
     head: HeadState,
     pub(super) notes: BTreeMap<Oid, String>,
-    /// Every id that was ever in a committed plan.
+    /// All ids that were ever in a committed plan.
     pub(super) plan_ids: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct SimulatedGit {
     state: Arc<Mutex<GitState>>,
 }
 
-/// Hashes to what looks like an object's id.
+/// Hashes to something that looks like an object id.
 fn id_of(parts: &[&[u8]]) -> Oid {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for part in parts {
@@ -144,7 +144,7 @@ impl GitState {
         }
     }
 
-    /// Commits a tree on top of `HEAD`, unless `HEAD` has it already.
+    /// Commits a tree on top of `HEAD`, unless `HEAD` already has it.
     fn commit(&mut self, tree: Tree, message: &str) -> Option<Oid> {
         if *self.head_tree() == tree {
             return None;
@@ -155,7 +155,7 @@ impl GitState {
         Some(id)
     }
 
-    /// Returns everything that leads to some commits, with them.
+    /// Returns all ancestors of some commits, including them.
     pub(super) fn reachable(&self, tips: impl Iterator<Item = Oid>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut open: Vec<usize> = tips.filter_map(|id| self.number(&id)).collect();
@@ -172,7 +172,7 @@ impl GitState {
         else {
             return false;
         };
-        // Parents are always of lower numbers.
+        // Parents always have lower numbers.
         let (mut open, mut seen) = (vec![descendant], HashSet::new());
         while let Some(number) = open.pop() {
             if number == ancestor {
@@ -245,7 +245,7 @@ impl GitState {
 }
 
 impl SimulatedGit {
-    /// Makes a repository with one commit of the files that are at the root.
+    /// Creates a repository with one commit of the files at the root.
     pub(super) fn init(root: &Utf8Path) -> SimulatedGit {
         let state = GitState {
             commits: Vec::new(),
@@ -268,7 +268,7 @@ impl SimulatedGit {
         self.root.join(inside)
     }
 
-    /// The work tree, but for what is ignored and not tracked.
+    /// The working tree, except for untracked ignored files.
     fn work_tree(&self, tracked: &Tree) -> BTreeMap<String, (Vec<u8>, FileStamp)> {
         let ignores = Ignores::of(&self.root);
         let mut found = BTreeMap::new();
@@ -307,7 +307,7 @@ impl SimulatedGit {
         dirty
     }
 
-    /// Commits files as the work tree has them.
+    /// Commits files as they are in the working tree.
     fn commit_named(&self, paths: &[PathBuf], message: &str) -> Option<Oid> {
         let mut tree = (*self.state().head_tree()).clone();
         for path in paths {
@@ -353,8 +353,8 @@ impl SimulatedGit {
         self.commit_named(&paths, message)
     }
 
-    /// Makes a branch at `HEAD` and checks it out, or goes on with one that is there. One that cannot be checked out, as
-    /// something is in the way, is left alone.
+    /// Creates a branch at `HEAD` and checks it out, or checks out an existing one. If a file blocks the checkout,
+    /// nothing happens.
     pub(super) fn switch_new(&self, branch: &str) {
         let name = format!("refs/heads/{branch}");
         if self.switch(&name, false).is_ok() {
@@ -381,7 +381,7 @@ impl SimulatedGit {
         effect(|| "git switch --detach".to_owned());
     }
 
-    /// Moves the branch that is checked out to where it was some commits ago, with its files.
+    /// Resets the checked-out branch by some commits, with its files.
     pub(super) fn reset_hard(&self, back: usize) {
         let target = {
             let state = self.state();
@@ -398,7 +398,7 @@ impl SimulatedGit {
         }
     }
 
-    /// Makes tracked files as a commit has them. What is uncommitted stays, or stops it, or is lost.
+    /// Sets tracked files to their versions in a commit. Uncommitted changes are kept, stop it, or are lost.
     fn check_out(&self, target: &Oid, discard: bool) -> Result<(), GitError> {
         let (old, new) = {
             let state = self.state();
@@ -629,7 +629,7 @@ impl HeldFile for HeldInMemory<'_> {
     }
 }
 
-/// What the ignore files of a work tree name. Patterns are names, paths, directories, and one `*`.
+/// The patterns in the ignore files of a working tree: names, paths, directories, and one `*`.
 struct Ignores {
     /// Each with the directory of its file.
     patterns: Vec<(String, String)>,

@@ -1,12 +1,12 @@
-//! Whole workflows on a simulated machine, thousands of runs a second: for tests alone.
+//! Whole workflows on a simulated machine, thousands of runs per second: for tests only.
 //!
-//! Everything of the engine is real but for processes (agents and gates), git, the clock and the disk. A [`story`] is made
-//! from a seed and told twice: undisturbed, then with faults that strike after chosen effects (a kill, a loss of power, a
-//! full or failing disk, a clock that is set, an interruption). After each telling the [`oracle`] checks what must be true
-//! of all of them, and that the disturbed one came to the same.
+//! The engine is real except for processes (agents and gates), git, the clock and the disk. A [`story`] is generated
+//! from a seed and played twice: undisturbed, then with faults that strike after chosen effects (a kill, a power
+//! failure, a full or failing disk, a clock change, an interruption). After each play the [`oracle`] checks the general
+//! invariants, and that the disturbed one had the same outcome.
 //!
-//! The simulated git and the real one pass one suite ([`conformance`]). `cargo xtask simulate` tells stories of fresh
-//! seeds, or repeats one and makes it as small as it gets ([`shrink`]).
+//! The simulated git and the real one pass the same suite ([`conformance`]). `cargo xtask simulate` plays stories of
+//! fresh seeds, or repeats one and minimises it ([`shrink`]).
 
 mod agents;
 mod conformance;
@@ -32,25 +32,25 @@ use self::world::{World, tell};
 use crate::defect::{Defect, put_back};
 use crate::files::simulated;
 
-/// What came of telling a story twice.
+/// The result of playing a story twice.
 struct Told {
     story: Story,
     /// How many agents ran.
     runs: usize,
-    /// What is wrong, if anything.
+    /// The violations, if any.
     wrong: Vec<String>,
-    /// What happened, where that was asked for: in the telling that went wrong.
+    /// The log, if requested: of the play that failed.
     log: Vec<String>,
 }
 
-/// Whether what happens is written down.
+/// Whether events are logged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Logging {
     On,
     Off,
 }
 
-/// Tells a story once.
+/// Plays a story once.
 fn tell_once(story: &Story, logging: Logging) -> Rc<RefCell<World>> {
     let world = World::new(Rc::new(story.clone()));
     if logging == Logging::On {
@@ -60,14 +60,14 @@ fn tell_once(story: &Story, logging: Logging) -> Rc<RefCell<World>> {
     world
 }
 
-/// What a story comes to undisturbed.
+/// The outcome of an undisturbed story.
 struct Expected {
     summary: Summary,
     effects: u64,
     runs: usize,
 }
 
-/// Tells a story without its faults. Returns what it came to, or what went wrong already.
+/// Plays a story without its faults. Returns the outcome, or a failure.
 fn tell_undisturbed(story: &Story, logging: Logging) -> Result<Expected, Box<Told>> {
     let story = Story { faults: Vec::new(), ..story.clone() };
     let world = tell_once(&story, logging);
@@ -80,7 +80,7 @@ fn tell_undisturbed(story: &Story, logging: Logging) -> Result<Expected, Box<Tol
     Err(Box::new(Told { story, runs, wrong, log: simulated::take_log() }))
 }
 
-/// Tells a story with its faults, and compares.
+/// Plays a story with its faults, and compares.
 fn tell_disturbed(story: Story, expected: &Expected, logging: Logging) -> Told {
     let world = tell_once(&story, logging);
     let world = world.borrow();
@@ -92,7 +92,7 @@ fn tell_disturbed(story: Story, expected: &Expected, logging: Logging) -> Told {
     Told { story, runs, wrong, log }
 }
 
-/// Tells a story undisturbed and with its faults. Without faults of its own it gets some.
+/// Plays a story undisturbed and with its faults. If it has no faults, some are added.
 fn tell_twice(mut story: Story, logging: Logging) -> Told {
     let expected = match tell_undisturbed(&story, logging) {
         Ok(expected) => expected,
@@ -104,7 +104,7 @@ fn tell_twice(mut story: Story, logging: Logging) -> Told {
     tell_disturbed(story, &expected, logging)
 }
 
-/// Keeps panics of simulated processes from being printed: they are found by the oracle.
+/// Suppresses the output of panics in simulated processes: the oracle finds them.
 fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -121,7 +121,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
 }
 
-/// Repeats a seed, makes its story small, and prints it. Tells whether it holds.
+/// Repeats a seed, minimises its story, and prints it. Returns whether it holds.
 fn repeat(seed: u64) -> bool {
     let told = tell_twice(Story::of(seed), Logging::On);
     if told.wrong.is_empty() {
@@ -135,16 +135,16 @@ fn repeat(seed: u64) -> bool {
     false
 }
 
-/// What all threads of a simulation have done so far.
+/// The progress of all threads of a simulation.
 #[derive(Default)]
 struct Progress {
     stories: AtomicU64,
     runs: AtomicU64,
-    /// The lowest seed that went wrong; none is as high as this.
+    /// The lowest failing seed; the maximum value if there is none.
     failed: AtomicU64,
 }
 
-/// Tells stories of consecutive seeds until there were enough of them, or one goes wrong. Returns that one.
+/// Plays stories of consecutive seeds until there were enough, or one fails. Returns the failing one.
 fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Option<u64>) {
     quiet_panics();
     let progress = Progress { failed: AtomicU64::new(u64::MAX), ..Progress::default() };
@@ -173,8 +173,8 @@ fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Op
     (progress, (failed != u64::MAX).then_some(failed))
 }
 
-/// Tells stories with a defect put back until one goes wrong because of it: one that holds without the defect. Returns its
-/// seed, what is wrong with it, and how many stories were told.
+/// Plays stories with a reintroduced defect until one fails because of it: one that holds without the defect. Returns
+/// its seed, the violation, and the number of stories played.
 fn find_defect(defect: Defect, first: u64, until: Instant) -> Option<(u64, String, u64)> {
     let (mut next, mut stories) = (first, 0);
     while Instant::now() < until {
@@ -194,7 +194,7 @@ fn find_defect(defect: Defect, first: u64, until: Instant) -> Option<(u64, Strin
     None
 }
 
-/// Puts one defect back after the other, and has to find each within so many seconds.
+/// Reintroduces each defect in turn, and must find it within the given seconds.
 fn find_defects(wanted: &str, first: u64, seconds: u64) {
     let chosen = Defect::ALL.into_iter().filter(|(name, _)| [name, "all"].contains(&wanted));
     let chosen: Vec<(&str, Defect)> = chosen.collect();
@@ -216,7 +216,7 @@ fn find_defects(wanted: &str, first: u64, seconds: u64) {
     assert!(missed.is_empty(), "not found within {seconds} s: {}", missed.join(", "));
 }
 
-/// Run by `cargo xtask simulate`, which says what it is to do.
+/// Run by `cargo xtask simulate`, which sets its parameters.
 #[test]
 #[ignore = "it takes as long as it is told to"]
 fn simulate() {
@@ -247,7 +247,7 @@ fn simulate() {
     }
 }
 
-/// A few stories, the same every time. `cargo xtask simulate` tells many.
+/// A few fixed stories. `cargo xtask simulate` plays many.
 #[test]
 fn stories_end_as_they_should_whatever_befalls_them() {
     let (progress, failed) = simulate_from(1, 40, None);

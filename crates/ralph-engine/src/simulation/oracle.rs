@@ -1,4 +1,4 @@
-//! What must be true of every story, and of a disturbed one compared with the same story undisturbed.
+//! Invariants of every story, and of a disturbed one compared with the same story undisturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,22 +24,22 @@ use crate::workflow::phased::PhasedEnd;
 use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::stories::StoriesEnd;
 
-/// What a story came to, in words that are the same however often it was interrupted.
+/// The outcome of a story, independent of interruptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) end: String,
-    /// The finished runs that were no trouble: what for, as what, and the how-manieth of its kind.
+    /// The finished runs without trouble: subject, role, and sequence number of its kind.
     pub(super) runs: Vec<(String, Role, usize)>,
     /// The failed attempts of each spec.
     pub(super) tries: BTreeMap<String, Vec<String>>,
     /// The files outside home.
     pub(super) files: BTreeMap<String, String>,
-    /// What is in the plan.
+    /// The content of the plan.
     pub(super) plan: BTreeSet<String>,
 }
 
-/// Replaces what differs from one telling to the next: ids of commits and of runs. A commit without any work was there
-/// before, or is Ralph's own, as the order of the specs has it.
+/// Replaces variable parts: ids of commits and of runs. A commit without any work existed before, or is Ralph's own,
+/// depending on the order of the specs.
 fn anonymous(text: &str) -> String {
     const EMPTY: [&str; 2] =
         ["which was there before it began", "changes nothing but Ralph's own files"];
@@ -115,7 +115,7 @@ fn end_of(world: &World) -> String {
     }
 }
 
-/// The stories of the PRD that pass.
+/// The passing stories of the PRD.
 fn passing(world: &World) -> Vec<String> {
     let bytes = get(&world.home.path.join(PRD_FILE)).unwrap_or_default();
     let prd = Prd::parse(&String::from_utf8_lossy(&bytes)).ok();
@@ -126,7 +126,7 @@ fn passing(world: &World) -> Vec<String> {
 fn plan_records(world: &World) -> Vec<(String, PlanRecord)> {
     let mut records = Vec::new();
     each_file_below(&world.home.path.join("specs/plans"), |name, content, _| {
-        // What a writer that died left unfinished is no record.
+        // Temporary files of dead writers are not records.
         if !name.starts_with('.')
             && let Ok(record) = serde_json::from_slice::<PlanRecord>(content)
         {
@@ -136,7 +136,7 @@ fn plan_records(world: &World) -> Vec<(String, PlanRecord)> {
     records
 }
 
-/// Returns what is wrong with a story that was told to its end.
+/// Returns the violations of a story that was played to its end.
 pub(super) fn check(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     check_ends(world, &mut wrong);
@@ -177,19 +177,19 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
         }
     };
     differ("ends", expected.end.clone(), found.end);
-    // What is planned first depends on the instant at which the person adds something; and what an agent of the loop wrote
-    // into the mailbox before its run was cut short is there for the next one.
+    // What is planned first depends on when the person adds something; and what an agent of the loop wrote into the
+    // mailbox before its run was cut short is visible to the next one.
     let is_added_to =
         disturbed.story.person_adds && matches!(disturbed.story.kind, Kind::Build { .. });
     if is_added_to || disturbed.story.kind == Kind::Loop {
         return wrong;
     }
-    // The same step goes on where its limit met it, and after a crash another begins on the person's branch.
+    // The same step continues where it hit its limit, but after a crash another begins on the person's branch.
     if disturbed.story.meets_limits_elsewhere() {
         return wrong;
     }
     differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
-    // Work on another branch is kept there; where a run begins after a crash is another question.
+    // Work on another branch is kept there; where a run begins after a crash may differ.
     if !disturbed.story.leaves_branches() {
         differ("files", format!("{:?}", expected.files), format!("{:?}", found.files));
     }
@@ -198,7 +198,7 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     wrong
 }
 
-/// What was finished is not done again, and what was not finished is.
+/// Finished work is not repeated, and unfinished work is.
 fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) {
     let mut found = Summary::of(disturbed).runs;
     for run in &expected.runs {
@@ -206,11 +206,11 @@ fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) 
             found.remove(at);
             continue;
         }
-        // What an agent asked for was done at once, so a run that was cut short may have saved a later one.
+        // An agent's requests took effect at once, so an interrupted run may have saved a later one.
         let is_cut_short = |known: &Performance| {
             (&known.key, known.role) == (&run.0, run.1) && known.is_kept != Some(true)
         };
-        // Work on a branch that was left behind is done again, and then has no fault to be found.
+        // Work on an abandoned branch is redone, and then has no fault to find.
         let is_left_behind = |known: &Performance| {
             known.act.branching == Branching::Branch && known.is_kept != Some(true)
         };
@@ -221,14 +221,14 @@ fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) 
         }
     }
     for (key, role, number) in found {
-        // The branch that a run which was cut short had made no longer follows the person's, which has Ralph's commits since:
-        // work that goes on there cannot be taken in.
+        // The branch created by an interrupted run no longer follows the person's, which has newer commits of Ralph:
+        // work that continues there cannot be merged.
         let is_left_behind = |known: &Performance| {
             (&known.key, known.role) == (&key, role)
                 && known.act.branching == Branching::Branch
                 && known.is_kept != Some(true)
         };
-        // An investigator that was cut short had added a task, which is built and verified before the others.
+        // An interrupted investigator had added a task, which is built and verified before the others.
         let is_halved =
             |known: &Performance| known.role == Role::Investigator && known.is_kept != Some(true);
         let is_verified_apart = (key.as_str(), role) == ("verify", Role::Verifier)
@@ -263,7 +263,7 @@ fn check_ends(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// Nothing that the person had, or was told is in the plan, is lost.
+/// Nothing of the person's, and nothing acknowledged to be in the plan, is lost.
 fn check_persons_work(world: &World, wrong: &mut Vec<String>) {
     let sweeps = world.story.scripts.values().flat_map(|script| &script.acts);
     let is_swept = sweeps.clone().any(|act| act.committing == Committing::Everything);
@@ -291,13 +291,13 @@ fn check_persons_work(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// Home is sound, and all of it is committed.
+/// Home is valid, and completely committed.
 fn check_home(world: &World, wrong: &mut Vec<String>) {
     let known = |id: &str| world.git.state().plan_ids.contains(id);
     for problem in validate::examine(&world.home.path, &known).problems {
         wrong.push(format!("home is not sound: {}: {}", problem.path, problem.message));
     }
-    // Which files are to be committed is in a note that does not survive a loss of power: the next run's commit has them.
+    // The note of which files to commit does not survive a power failure: the next run's commit contains them.
     let is_noted = !world.story.has_fault(|fault| fault == Fault::PowerLoss);
     let status = world.git.status_within("ralph".as_ref()).expect("it answers");
     for entry in status.into_iter().filter(|_| is_noted) {
@@ -305,7 +305,7 @@ fn check_home(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// What counts as done is there and passes its gates, and nothing else is left behind.
+/// Everything marked as done exists and passes its gates, and nothing else is left behind.
 fn check_results(world: &World, wrong: &mut Vec<String>) {
     let tree = world.git.state().head_tree();
     let all_done = match (world.ends.last(), world.story.kind) {
@@ -375,7 +375,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     for name in &world.misattributed {
         wrong.push(format!("`{name}`, which a run left, is taken for the person's"));
     }
-    // A spec is judged by its commit; what else its runs left is known as theirs.
+    // A spec is judged by its commit; its runs' other leftovers are attributed to them.
     if !all_done || matches!(world.story.kind, Kind::Pipeline { .. }) {
         return;
     }
@@ -388,7 +388,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whatever became a candidate has work of its own spec in it: all that agents do for a spec is in its own file.
+/// Every candidate contains work of its own spec: all work for a spec is in its own file.
 fn check_candidates(world: &World, wrong: &mut Vec<String>) {
     for entry in &world.journal {
         let JournalEvent::CandidateWritten(written) = &entry.event else { continue };
@@ -401,7 +401,7 @@ fn check_candidates(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// The work on an item is there, and passes its gates. Without gates nobody sees that it is broken.
+/// The work on an item exists, and passes its gates. Without gates broken work is not detected.
 fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
     let work = tree.get(format!("work/{key}.txt").as_str());
     if work.is_none_or(|blob| world.story.has_gates && is_broken(&blob.content)) {
@@ -409,7 +409,7 @@ fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// What implementers of stories noted is there, once.
+/// The notes of implementers exist exactly once.
 fn check_progress(world: &World, wrong: &mut Vec<String>) {
     if !matches!(world.story.kind, Kind::Stories { .. }) {
         return;
@@ -425,7 +425,7 @@ fn check_progress(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// Pauses grow with every failure in a row, and nobody runs into a limit that is known to stand.
+/// Pauses grow with every consecutive failure, and no run starts while a known limit is in force.
 fn check_waits(world: &World, wrong: &mut Vec<String>) {
     const LONGEST: u64 = 60;
     let mut last: BTreeMap<(Option<String>, bool), u64> = BTreeMap::new();
@@ -441,7 +441,7 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                 let reason = wait.reason.as_deref().unwrap_or_default();
                 let is_trouble = matches!(reason, "exception" | "nonzero_exit");
                 if !is_trouble {
-                    // What failed was judged: troubles before that are over.
+                    // The failure was judged: earlier troubles no longer count.
                     last.retain(|(_, is_trouble), _| !is_trouble);
                 }
                 let before = last.insert((wait.spec.clone(), is_trouble), seconds);
@@ -452,7 +452,8 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     ));
                 }
             }
-            // A run that goes on after its usage limit has told the end of its iteration already, also if it gets far.
+            // A run that continues after its usage limit has already reported the end of its iteration, even if it gets
+            // far.
             JournalEvent::RunFinished(finished) if is_limited(&finished.outcome) => last.clear(),
             JournalEvent::RunFinished(finished) => {
                 let is_trouble = matches!(
@@ -463,7 +464,7 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     last.retain(|(_, is_trouble), _| !is_trouble);
                 }
             }
-            // What could not be measured at first is judged: that trouble is over.
+            // Work that could not be measured at first was judged: that trouble no longer counts.
             JournalEvent::Verdict(_) | JournalEvent::CandidateWritten(_) => {
                 last.retain(|(_, is_trouble), _| !is_trouble);
             }
@@ -483,9 +484,9 @@ const fn is_limited(outcome: &RunOutcome) -> bool {
     matches!(outcome, RunOutcome::Trouble { trouble: Trouble::UsageLimit { .. } })
 }
 
-/// An item that has nothing but trouble is given up. A trouble that a crash kept from being counted counts no more.
+/// An item with nothing but trouble is given up. A trouble that was not counted because of a crash does not count.
 fn check_bounds(world: &World, wrong: &mut Vec<String>) {
-    // Whoever has the loop go on gives its task all of them again.
+    // Resuming the loop restores the task's whole budget.
     let starts = if world.story.kind == Kind::Loop { world.ends.len() } else { 1 };
     let most = MOST_TROUBLES * starts + world.story.faults.iter().flatten().count();
     let mut in_a_row: BTreeMap<(&str, Role), usize> = BTreeMap::new();
@@ -503,7 +504,7 @@ fn check_bounds(world: &World, wrong: &mut Vec<String>) {
     }
 }
 
-/// Every run that was begun has an end, and no attempt was charged for trouble.
+/// Every started run has an end, and no attempt was charged for trouble.
 fn check_runs(world: &World, wrong: &mut Vec<String>) {
     let mut open = BTreeSet::new();
     for entry in &world.journal {
@@ -516,7 +517,7 @@ fn check_runs(world: &World, wrong: &mut Vec<String>) {
             _ => {}
         }
     }
-    // The record that tells of a run under way does not survive a loss of power; views take such a run for abandoned.
+    // The record of a current run does not survive a power failure; views treat such a run as abandoned.
     let is_told = !world.story.has_fault(|fault| fault == Fault::PowerLoss);
     for run in open.into_iter().filter(|_| is_told) {
         wrong.push(format!("the run {run} has no end"));

@@ -1,4 +1,4 @@
-//! One process of Ralph's in the world of a story: what the command of its workflow does, on the simulated machine.
+//! One process of Ralph in the world of a story: the command of its workflow, on the simulated machine.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -35,10 +35,10 @@ use crate::workflow::project::Project;
 use crate::workflow::repositories::Repositories;
 use crate::workflow::stories::{Stories, StoriesOptions};
 
-/// What the loop is asked for.
+/// The text of the loop's task.
 pub(super) const TASK: &str = "Make it.";
 
-/// Nobody is there while a workflow is at work.
+/// No person is present during a workflow.
 struct Away;
 
 impl AskPerson for Away {
@@ -66,7 +66,7 @@ fn words(error: &dyn Error) -> String {
     text
 }
 
-/// Runs the workflow of a story, as the command of its name would.
+/// Runs the workflow of a story, like the corresponding command.
 pub(super) fn run_process(world: &Rc<RefCell<World>>) -> ProcessEnd {
     run_workflow(world).unwrap_or_else(ProcessEnd::Failed)
 }
@@ -171,7 +171,7 @@ fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
     }
 }
 
-/// Plans the spec unless it has tasks, as `ralph build SPEC` does.
+/// Plans the spec unless it has tasks, like `ralph build SPEC`.
 fn plan_first(
     build: &mut Build<'_, '_>,
     plan: &PlanFile,
@@ -186,7 +186,7 @@ fn plan_first(
     })
 }
 
-/// Begins the task, or goes on with it, as `ralph loop TASK` does.
+/// Begins or resumes the task, like `ralph loop TASK`.
 fn run_loop(
     session: &mut Session<'_>,
     project: &mut Project,
@@ -197,7 +197,7 @@ fn run_loop(
     let is_over = phased.current()?.is_some_and(|record| record.is_over());
     match known {
         Some(_) => drop(phased.resume(None)?),
-        // The person sees in the history that the task is done, and does not ask for it again.
+        // The person sees in the history that the task is done, and does not request it again.
         None if is_over => {}
         None => phased.start(TASK)?,
     }

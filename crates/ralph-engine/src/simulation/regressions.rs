@@ -1,4 +1,4 @@
-//! Small stories in which something once went wrong, with a fault after every one of their effects.
+//! Regression tests: small stories that once failed, with a fault after every one of their effects.
 
 use std::collections::BTreeMap;
 
@@ -8,57 +8,58 @@ use super::story::{Act, Branching, Committing, Effort, Ending, Kind, Script, Sto
 use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_twice, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
 
-/// Seeds whose stories once went wrong.
+/// Seeds whose stories once failed.
 #[test]
 fn stories_that_once_went_wrong_hold() {
     quiet_panics();
     let seeds = [
-        // A hopeless verifier that a kill had cut short accepted a task that had been built anew since then.
+        // An always-failing verifier, cut short by a kill, accepted a task that had been rebuilt since then.
         1_794_979_579_000_003,
-        // A verifier accepted a candidate that had nothing of its spec in it.
+        // A verifier accepted a candidate without any work for its spec.
         7003,
-        // A pause after work that went well was compared with one before it: the run had met its usage limit.
+        // A pause after successful work was compared with one before it: the run had hit its usage limit.
         7259,
         // A pause after trouble was compared with one before work was judged in between.
         2219,
-        // A result that was there and not durable had its notes taken, and its run was repeated.
+        // The notes of a visible but not durable result were applied, and its run was repeated.
         77_003_160,
-        // Home was committed before accepted work on another branch was taken in, which was refused then.
+        // Home was committed before accepted work on another branch was merged, which was then refused.
         9_100_292,
-        // The person's task was built, and a start that found nothing left planned the spec whose planning had failed.
+        // The person's task was built, and a start with nothing left to do planned the spec whose planning had failed.
         503_000_143,
         511_000_399,
-        // Work of the loop that could not be taken into the person's branch counted as done.
+        // Work of the loop that could not be merged into the person's branch counted as done.
         508_000_409,
-        // What a builder had asked for was committed on the branch of its own that it stood on, and lost with its work.
+        // A builder's request was committed on its own branch, and lost with its work.
         507_000_658,
         900_000_275,
         900_001_106,
-        // A task was done whose work could not be taken into the person's branch.
+        // A task was done whose work could not be merged into the person's branch.
         4_000_001_482,
-        // The ref by which Ralph keeps accepted work hid, after a kill, that the work was on a branch.
+        // After a kill, the ref by which Ralph keeps accepted work hid that the work was on a branch.
         4_000_006_055,
         // A pause after trouble was compared with one before work was judged that could not be measured at first.
         6_000_003_231,
         2_611_181_739,
         3_118_122_127,
-        // What a run had left was taken for the person's after another had swept it up and Ralph had put it back.
+        // A run's leftovers were attributed to the person after another run had swept them up and Ralph had restored
+        // them.
         900_001_770,
-        // A run at its usage limit whose Ralph lost its power left the person on its detached head.
+        // A run at its usage limit whose Ralph lost power left the person on its detached head.
         3_000_001_163,
-        // A person's word on work that was acted on when the power failed answered the next question as well.
+        // A person's answer that was being acted on when power failed also answered the next question.
         3_118_123_989,
-        // A PRD that a killed Ralph had replaced was relied on, and was the old one again after a loss of power.
+        // A PRD replaced by a killed Ralph was relied on, and was the old one again after a power failure.
         5_000_001_188,
-        // A result that was recorded as one that could not be kept counted after a loss of power.
+        // A result recorded as not stored counted after a power failure.
         6_000_007_332,
-        // Work that could not be taken in went back without end, and no question was asked.
+        // Work that could not be merged was sent back endlessly, without a question.
         7_000_007_084,
         // A task was added, its investigator was told that it could not be, and added it again.
         6_000_007_367,
-        // Specs that could not be listed, as the disk failed, counted as done.
+        // Specs that could not be listed, because the disk failed, counted as done.
         9_100_004_282,
-        // The second writing of a record came back when the power failed: a killed Ralph had removed it and not synced that.
+        // The second copy of a record reappeared after a power failure: a killed Ralph had removed it without syncing.
         9_100_008_770,
         // Work on a detached head was forgotten by a Ralph that was killed while it noted that it had returned from there.
         1_795_018_635_003_164,
@@ -74,15 +75,15 @@ fn stories_that_once_went_wrong_hold() {
         // Oracle: a pause after trouble was compared with one before a candidate was measured.
         8_000_000_394,
         8_000_004_438,
-        // Oracle: a spec that the person answered came before another that an interruption had left broken; work on a branch
-        // that was left behind was done again, and its verifier had nothing to find.
+        // Oracle: a spec that the person answered came before another that an interruption had left broken; work on an
+        // abandoned branch was redone, and its verifier had nothing to find.
         9_100_017_391,
         9_100_028_203,
-        // Agents: an acceptance that stands was given again, by a verifier whose run was cut short.
+        // Agents: a valid acceptance was given again, by a verifier whose run was cut short.
         9_300_000_606,
-        // Agents: an opinion that was cut short counted as given, as another verifier had rejected something.
+        // Agents: an interrupted opinion counted as given, because another verifier had rejected something.
         9_400_013_287,
-        // Agents and oracle: a rejection that stands was not given again, an issue on another branch not seen.
+        // Agents and oracle: a valid rejection was not given again, an issue on another branch was not seen.
         3_000_003_342,
         7_000_013_239,
         3_000_004_099,
@@ -115,7 +116,7 @@ fn story(kind: Kind, scripts: &[(&str, Role, &[Act])]) -> Story {
     }
 }
 
-/// Tells a story once for each of its effects, with a fault after it.
+/// Plays a story once for each of its effects, with a fault after it.
 fn holds_with_a_fault_after_each_effect(story: &Story, fault: Fault) {
     quiet_panics();
     let expected = tell_undisturbed(story, Logging::Off);
@@ -205,7 +206,7 @@ fn what_an_implementer_of_a_story_noted_is_kept_wherever_it_worked() {
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }
 
-/// A result may be there for all to see and not be durable: its Ralph was killed before it had synced the directory.
+/// A result may be visible but not durable: its Ralph was killed before it had synced the directory.
 #[test]
 fn a_run_whose_end_is_journalled_is_not_repeated_after_a_kill_and_a_loss_of_power() {
     quiet_panics();
@@ -240,7 +241,7 @@ fn a_loop_goes_on_wherever_it_was_killed() {
     holds_with_a_fault_after_each_effect(&story(Kind::Loop, &[]), Fault::Kill);
 }
 
-/// Accepted work that would overwrite what the person has not committed cannot be taken in: the story does not pass.
+/// Accepted work that would overwrite the person's uncommitted changes cannot be merged: the story does not pass.
 #[test]
 fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
     let (branching, committing) = (Branching::Detached, Committing::Everything);
@@ -250,7 +251,7 @@ fn a_story_whose_work_cannot_be_taken_in_does_not_pass() {
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }
 
-/// The person's answer sends the work back with a reason: it does not go back again and again without one.
+/// The person's answer sends the work back with a reason: it is not sent back repeatedly without one.
 #[test]
 fn work_that_cannot_be_taken_in_three_times_in_a_row_is_a_question() {
     quiet_panics();
@@ -268,7 +269,7 @@ fn work_that_cannot_be_taken_in_three_times_in_a_row_is_a_question() {
     }
 }
 
-/// A result can be there for all to see when the disk fails, though it is not durable: then its run is repeated.
+/// A result can be visible but not durable when the disk fails: then its run is repeated.
 #[test]
 fn notes_of_a_run_in_a_story_are_there_once_though_the_disk_fails() {
     let story = story(Kind::Stories { stories: 1 }, &[]);
@@ -283,7 +284,7 @@ fn work_of_a_story_elsewhere_is_taken_in_though_the_disk_fails() {
     holds_with_a_fault_after_each_effect(&story, Fault::Failing);
 }
 
-/// As for stories: work that would overwrite what the person has not committed is not there, so the task is not done.
+/// As for stories: work that would overwrite the person's uncommitted changes does not land, so the task is not done.
 #[test]
 fn a_task_of_the_loop_whose_work_cannot_be_taken_in_is_not_done() {
     let (branching, committing) = (Branching::Branch, Committing::Everything);
@@ -292,7 +293,7 @@ fn a_task_of_the_loop_whose_work_cannot_be_taken_in_is_not_done() {
     holds_with_a_fault_after_each_effect(&story(Kind::Loop, &scripts), Fault::Kill);
 }
 
-/// What a builder asked for is in the plan of the branch that it began on, also if its work on another is rejected.
+/// A builder's request is in the plan of the branch on which it began, even if its work on another is rejected.
 #[test]
 fn an_issue_that_a_builder_reports_elsewhere_is_in_the_plan_though_its_work_is_rejected() {
     let (effort, branching) = (Effort::Broken, Branching::Branch);
@@ -301,7 +302,7 @@ fn an_issue_that_a_builder_reports_elsewhere_is_in_the_plan_though_its_work_is_r
     holds_with_a_fault_after_each_effect(&story, Fault::Kill);
 }
 
-/// A spec waits for a person while another is worked on: what was done for that one is no evidence for it.
+/// A spec waits for a person while another is worked on: work for that one is no evidence for it.
 #[test]
 fn work_on_another_spec_is_no_candidate_of_one_that_waited() {
     let idle = Act { effort: Effort::Nothing, ending: Ending::NoChange, ..Act::HONEST };

@@ -1,4 +1,4 @@
-//! The simulated repository as judge, workflows and plan file see it. Its gates judge trees by their content.
+//! The simulated repository as seen by judge, workflows and plan file. Its gates judge trees by their content.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,10 +31,10 @@ use crate::plan_file::past::{PastError, PlanPast};
 use crate::repository::GitAccess;
 use crate::state::LiveRun;
 
-/// What makes a tree fail its gates, in any of its files.
+/// The text that makes a tree fail its gates, in any of its files.
 pub(super) const BROKEN: &str = "BROKEN";
 
-/// Tells whether a file makes its tree fail.
+/// Whether a file makes its tree fail.
 pub(super) fn is_broken(content: &[u8]) -> bool {
     memchr::memmem::find(content, BROKEN.as_bytes()).is_some()
 }
@@ -116,7 +116,7 @@ impl SimulatedRepository {
         GateRun { status: GateStatus::of(exit, None), tests: None, names: None, duration, output }
     }
 
-    /// Runs a gate: its record is there while it runs, as that of a real one, and its end can be missed.
+    /// Runs a gate: its record exists while it runs, like a real one's, and its end can be missed.
     fn run_gate(
         &self,
         context: &GateContext<'_>,
@@ -258,7 +258,7 @@ impl WorkRepository for SimulatedRepository {
     }
 }
 
-/// The plan's past, in the simulated repository.
+/// The plan's history in the simulated repository.
 #[derive(Debug)]
 pub(super) struct SimulatedPast {
     pub(super) git: SimulatedGit,
@@ -280,7 +280,7 @@ impl PlanPast for SimulatedPast {
         Ok(known)
     }
 
-    /// The ids are found when they are asked for.
+    /// The ids are computed on demand.
     fn note_commit(&self, _: &Committed, _: &[u8], _: &[u8]) {}
 
     fn is_shallow(&self) -> bool {

@@ -1,14 +1,14 @@
-//! Makes a story that goes wrong as small as it gets, and shows what happened in it.
+//! Minimises a failing story, and shows what happened in it.
 
 use std::fmt::Write;
 
 use super::story::{Kind, Story};
 use super::{Logging, Told, tell_twice};
 
-/// How many smaller stories are tried.
+/// The maximum number of smaller stories to try.
 const MOST_TRIES: usize = 2000;
 
-/// Leaves out of a story whatever is not needed for it to go wrong.
+/// Removes everything from a story that is not needed for it to fail.
 pub(super) fn smallest(told: Told) -> Told {
     let mut best = told;
     let mut tries = 0;
@@ -38,7 +38,7 @@ fn smaller_than(story: &Story) -> Vec<Story> {
     let mut push = |change: &dyn Fn(&mut Story)| {
         let mut changed = story.clone();
         change(&mut changed);
-        // A story that has faults must keep one: without any it would get new ones.
+        // A story with faults must keep one: without any it would get new ones.
         if changed != *story && (story.faults.is_empty() || !changed.faults.is_empty()) {
             smaller.push(changed);
         }
@@ -77,7 +77,7 @@ fn smaller_than(story: &Story) -> Vec<Story> {
     smaller
 }
 
-/// Shows a story and what happened in it: runs, gates, commits, waits and faults, and the last change before each fault.
+/// Shows a story and its events: runs, gates, commits, waits and faults, and the last change before each fault.
 pub(super) fn trace(told: &Told) -> String {
     let mut text = format!("{:?}", told.story.kind);
     let Story { has_gates, waits, dirt, person_adds, .. } = &told.story;

@@ -1,7 +1,7 @@
-//! A story: what there is to do, how each agent behaves run by run, what a person does, and which faults strike.
+//! A story: the work to do, each agent's behaviour run by run, the person's actions, and the faults.
 //!
-//! A seed decides all of it. Agents behave by what they are asked for and how often they have answered that, never by
-//! time or chance, so that a disturbed story can be compared with the same story undisturbed.
+//! All of it is determined by a seed. Agents behave according to their subject and how often they have answered it,
+//! never by time or chance, so that a disturbed story can be compared with the same story undisturbed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use ralph_model::role::Role;
 
 use crate::files::simulated::{Chance, Fault, PlannedFault};
 
-/// Which workflow is driven.
+/// The workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Pipeline {
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Build {
         tasks: usize,
     },
-    /// `ralph run`, with a PRD of so many stories.
+    /// `ralph run`, with a PRD of this many stories.
     Stories {
         stories: usize,
     },
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Loop,
 }
 
-/// What an agent changes in the work tree.
+/// An agent's changes to the working tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     Nothing,
@@ -36,7 +36,7 @@ pub(super) enum Effort {
     Broken,
 }
 
-/// Where an agent works.
+/// The branch on which an agent works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Branching {
     Here,
@@ -49,24 +49,24 @@ pub(super) enum Branching {
 pub(super) enum Committing {
     Nothing,
     OwnFile,
-    /// Everything, with what the person had not committed.
+    /// Everything, including the person's uncommitted changes.
     Everything,
 }
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It does what its role is asked for, and says so.
+    /// It does what its role is asked to do, and claims it.
     Done,
-    /// It claims a commit that was there before.
+    /// It claims a commit that existed before.
     OldCommit,
-    /// It claims a commit that is nowhere.
+    /// It claims a commit that does not exist.
     NoSuchCommit,
-    /// It ends well and makes no claim.
+    /// It ends properly without a claim.
     Unclaimed,
     Silent,
     Crash,
-    /// At its usage limit. Whether it says for how long.
+    /// At its usage limit, with or without a reported reset.
     Limit {
         minutes: u16,
         known: bool,
@@ -75,15 +75,15 @@ pub(super) enum Ending {
         idle: bool,
     },
     ContextFull,
-    /// It says that nothing has to change.
+    /// It claims that nothing has to change.
     NoChange,
-    /// A verifier finds fault.
+    /// A verifier rejects.
     Rejects,
-    /// A verifier finds fault with the plan.
+    /// A verifier rejects the plan.
     PlanInvalid,
     /// A builder that also reports an issue.
     WithIssue,
-    /// The loop's builder asks the person something.
+    /// The loop's builder asks the person a question.
     Asks,
 }
 
@@ -93,19 +93,19 @@ impl Ending {
         matches!(self, Ending::Silent | Ending::Crash | Ending::Limit { .. })
     }
 
-    /// Whether an implementer gets to note what it did.
+    /// Whether an implementer gets to write notes.
     pub(super) const fn leaves_notes(self) -> bool {
         !self.is_trouble() && !matches!(self, Ending::TimeOut { .. } | Ending::ContextFull)
     }
 }
 
-/// What an agent does in one run.
+/// An agent's behaviour in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) effort: Effort,
     pub(super) branching: Branching,
     pub(super) committing: Committing,
-    /// It destroys what the person had not committed.
+    /// It destroys the person's uncommitted changes.
     pub(super) spoils: bool,
     pub(super) ending: Ending,
 }
@@ -132,11 +132,11 @@ impl fmt::Display for Act {
     }
 }
 
-/// How an agent behaves in its runs for one thing, in their order.
+/// An agent's behaviour in its runs for one subject, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) acts: Vec<Act>,
-    /// Whether it is the same over and over; else it is honest after all of them.
+    /// Whether the acts repeat forever; otherwise it behaves honestly after all of them.
     pub(super) is_hopeless: bool,
 }
 
@@ -160,16 +160,16 @@ pub(super) struct Story {
     pub(super) scripts: BTreeMap<(String, Role), Script>,
     pub(super) has_gates: bool,
     pub(super) waits: bool,
-    /// What the person has not committed: names and texts.
+    /// The person's uncommitted files: names and texts.
     pub(super) dirt: Vec<(String, String)>,
-    /// Whether the person adds a task while the first run of a role is under way.
+    /// Whether the person adds a task during the first run of a role.
     pub(super) person_adds: bool,
     /// Faults by process.
     pub(super) faults: Vec<Vec<PlannedFault>>,
 }
 
 impl Story {
-    /// Makes a story without faults.
+    /// Generates a story without faults.
     pub(super) fn of(seed: u64) -> Story {
         let mut chance = Chance::new(seed);
         let kind = match seed % 8 {
@@ -218,13 +218,13 @@ impl Story {
         self.scripts.values().any(|script| script.is_hopeless)
     }
 
-    /// Whether an agent ends on another branch than it began on.
+    /// Whether an agent ends on a different branch than it began on.
     pub(super) fn leaves_branches(&self) -> bool {
         let mut acts = self.scripts.values().flat_map(|script| &script.acts);
         acts.any(|act| act.branching != Branching::Here)
     }
 
-    /// Whether an agent meets its usage limit on another branch than it began on.
+    /// Whether an agent hits its usage limit on a different branch than it began on.
     pub(super) fn meets_limits_elsewhere(&self) -> bool {
         let mut acts = self.scripts.values().flat_map(|script| &script.acts);
         acts.any(|act| {
@@ -232,8 +232,8 @@ impl Story {
         })
     }
 
-    /// Whether an agent that commits everything may find broken work of another spec, uncommitted in the same tree, and fail
-    /// its gates for it: which spec is worked on first depends on where a process ended.
+    /// Whether an agent that commits everything may find broken work of another spec, uncommitted in the same tree, and
+    /// fail its gates for it: which spec comes first depends on where a process ended.
     pub(super) fn sweeps_up_broken_work(&self) -> bool {
         let has = |key: &str, is: &dyn Fn(&Act) -> bool| {
             let script = self.scripts.get(&(key.to_owned(), Role::Implementer));
@@ -249,8 +249,8 @@ impl Story {
         })
     }
 
-    /// Whether a spec that waits for the person may find broken work of another one committed in the same tree, and fail
-    /// its gates for it: once the person has answered it goes first, wherever an interruption left the other.
+    /// Whether a spec that waits for the person may find broken work of another one committed in the same tree, and
+    /// fail its gates for it: once the person has answered, it comes first, wherever an interruption left the other.
     pub(super) fn meets_broken_work(&self) -> bool {
         let Kind::Pipeline { specs } = self.kind else { return false };
         let has = |key: &String, is: &dyn Fn(&Act) -> bool| {
@@ -267,7 +267,7 @@ impl Story {
         is_met && self.has_gates && self.has_fault(|fault| fault == Fault::Interrupt)
     }
 
-    /// The tasks that a planner makes.
+    /// The tasks that a planner creates.
     pub(super) fn task_names(&self) -> Vec<String> {
         match self.kind {
             Kind::Pipeline { .. } | Kind::Stories { .. } | Kind::Loop => Vec::new(),
@@ -280,7 +280,7 @@ impl Story {
         script.map_or(Act::HONEST, |script| script.act(number))
     }
 
-    /// Adds faults to a story that has so many effects without any.
+    /// Adds faults to a story that has this many effects without any.
     pub(super) fn disturb(&mut self, effects: u64) {
         let mut chance = Chance::new(self.seed ^ 0x5eed);
         let processes = 1 + chance.below(4);
@@ -311,7 +311,7 @@ impl Story {
     }
 }
 
-/// What agents are asked for in a workflow.
+/// The subjects of agents in a workflow.
 fn subjects(kind: Kind) -> Vec<(String, Role)> {
     match kind {
         Kind::Pipeline { specs } => (1..=specs)
@@ -343,7 +343,7 @@ fn subjects(kind: Kind) -> Vec<(String, Role)> {
     }
 }
 
-/// What the loop's task is called.
+/// The name of the loop's task.
 pub(super) const LOOP_TASK: &str = "loop-1";
 
 /// The id of a story of the PRD.
@@ -393,7 +393,7 @@ fn act(chance: &mut Chance, kind: Kind, role: Role, is_hopeless: bool) -> Act {
         _ => {}
     }
     if is_hopeless {
-        // What would be honest work is no hopeless case, and a limit that never ends never stops anybody.
+        // Honest work is not a hopeless case, and a limit that never ends never stops a workflow.
         endings.retain(|ending| {
             !matches!(ending, Ending::Done | Ending::WithIssue | Ending::Limit { .. })
         });

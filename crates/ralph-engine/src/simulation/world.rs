@@ -1,4 +1,4 @@
-//! The world of a story: a home in a repository on the simulated disk, its agents, and the person who starts Ralph again
+//! The world of a story: a home in a repository on the simulated disk, its agents, and the person who restarts Ralph
 //! until there is nothing left to do.
 
 use std::any::Any;
@@ -43,14 +43,14 @@ use crate::workflow::phased::PhasedEnd;
 use crate::workflow::pipeline::SpecEnd;
 use crate::workflow::stories::StoriesEnd;
 
-/// More runs than any story needs whose workflow ends.
+/// More runs than any terminating story needs.
 const MOST_RUNS: usize = 150;
-/// More processes than any person has the patience for.
+/// More processes than any person would start.
 const MOST_PROCESSES: usize = 60;
-/// How often a person starts again what got stuck, and how often they answer for one item.
+/// How often a person restarts a stuck workflow, and how often they answer for one item.
 const PATIENCE: usize = 4;
 
-/// How much trouble an item may have.
+/// The maximum number of troubles per item.
 pub(super) const MOST_TROUBLES: usize = 8;
 
 /// The simulated clock of this thread.
@@ -66,7 +66,7 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// Waits by moving the clock.
+/// Waits by advancing the clock.
 pub(super) struct SimulatedWaiter;
 
 impl Waiter for SimulatedWaiter {
@@ -110,7 +110,7 @@ impl Subscriber for Nobody {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ProcessEnd {
     Died,
-    /// With an error, in words.
+    /// With an error, as text.
     Failed(String),
     Panicked(String),
     TooManyRuns,
@@ -121,7 +121,7 @@ pub(super) enum ProcessEnd {
     Loop(Ended<PhasedEnd>),
 }
 
-/// What unwinds a process whose workflow does not end.
+/// The panic payload for a workflow that does not end.
 struct TooManyRuns;
 
 /// The world.
@@ -131,32 +131,32 @@ pub(super) struct World {
     pub(super) workspace: Workspace,
     pub(super) home: Home,
     pub(super) performances: Vec<Performance>,
-    /// Until when the agents' usage limit stands, and which run hit it.
+    /// The end of the agents' usage limit, and the run that hit it.
     pub(super) limit: Option<(Timestamp, String)>,
-    /// Runs that were begun although the limit stood.
+    /// Runs started although the limit was in force.
     pub(super) premature: Vec<String>,
-    /// All that the journal has, as far as it was read, and up to where.
+    /// The journal entries read so far, and the offset.
     pub(super) journal: Vec<JournalEntry>,
     read: usize,
     pub(super) ends: Vec<ProcessEnd>,
-    /// How many effects all processes had.
+    /// The number of effects of all processes.
     pub(super) effects: u64,
-    /// What the person was told is in the plan.
+    /// What was acknowledged to the person to be in the plan.
     pub(super) acknowledged: Vec<String>,
-    /// Files that runs left, and that Ralph took for the person's.
+    /// Files left by runs that Ralph attributed to the person.
     pub(super) misattributed: BTreeSet<String>,
     pub(super) state: Option<State>,
 }
 
-/// Where the loop and its agents exchange files, named from the root.
+/// The mailbox of the loop, relative to the root.
 pub(super) const MAILBOX: &str = ".ralph";
 
-/// What is Ralph's own in the work tree.
+/// Ralph's own paths in the working tree.
 pub(super) fn own_paths() -> Vec<PathBuf> {
     ["ralph", "ralph.toml", MAILBOX].map(PathBuf::from).to_vec()
 }
 
-/// A PRD of so many stories.
+/// A PRD of this many stories.
 fn prd(stories: usize) -> Prd {
     let story = |number: usize| UserStory {
         id: user_story(number),
@@ -197,7 +197,7 @@ pub(super) fn prompts() -> Prompts {
 }
 
 impl World {
-    /// Makes the world that a story begins with.
+    /// Creates the initial world of a story.
     pub(super) fn new(story: Rc<Story>) -> Rc<RefCell<World>> {
         let begin = Timestamp::from_second(1_800_000_000).expect("it is in range");
         simulated::install(story.seed ^ 0xd15c, begin);
@@ -253,7 +253,7 @@ impl World {
         config
     }
 
-    /// Names what a run is for as the story does.
+    /// Returns a run's subject in the story's terms.
     pub(super) fn key_of(&self, item: &str, role: Role) -> String {
         match self.story.kind {
             Kind::Pipeline { .. } => return item.to_owned(),
@@ -278,7 +278,7 @@ impl World {
         format!("{}{end}", name.unwrap_or_else(|| id.to_owned()))
     }
 
-    /// Notes that a run begins, and says what its agent does.
+    /// Records the start of a run, and returns its agent's behaviour.
     pub(super) fn begin(
         &mut self,
         key: &str,
@@ -298,7 +298,7 @@ impl World {
         let number = kept.filter(is_given).count();
         let act = self.story.act(key, role, number);
         let key = key.to_owned();
-        // At its limit an agent does nothing of what it would do.
+        // At its limit an agent does nothing.
         let is_kept = self.limited_until().map(|_| false);
         let given = given.to_vec();
         let performance =
@@ -307,7 +307,8 @@ impl World {
         performance
     }
 
-    /// Looks whether a verifier whose run is over has decided: the plan has what it rejects, and no more what it accepts.
+    /// Checks whether a verifier whose run has ended has decided: the plan contains its rejection, or no longer its
+    /// accepted task.
     fn learn_decisions(&mut self) {
         let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
         let plan = Plan::parse(&bytes);
@@ -315,18 +316,18 @@ impl World {
             let rejected = memchr::memmem::find(&bytes, fault(known.number).as_bytes()).is_some();
             let is_gone = |id: &String| plan.task_view(id).is_none();
             let accepted = !known.given.is_empty() && known.given.iter().all(is_gone);
-            // Others who verify give an opinion, which a run that was cut short has not given.
+            // Other verifiers give an opinion, which an interrupted run has not given.
             known.has_decided = Some(known.key == "verify" && (rejected || accepted));
         }
     }
 
-    /// Until when the usage limit stands, if it does.
+    /// The end of the usage limit, if it is in force.
     pub(super) fn limited_until(&self) -> Option<Timestamp> {
         self.limit.as_ref().map(|(until, _)| *until).filter(|until| simulated::now() < *until)
     }
 
-    /// Notes a run that was begun although Ralph could know that the limit stands: it is recorded, or the run that met it
-    /// was for the same item. Another item may meet it once more, at no cost.
+    /// Records a run that was started although Ralph could know that the limit is in force: it is recorded, or the run
+    /// that hit it was for the same item. Another item may hit it once more, at no cost.
     pub(super) fn note_premature(&mut self, run: &str, key: &str) {
         let is_of = |entry: &JournalEntry, hit: &str| {
             matches!(&entry.event, JournalEvent::RunFinished(_))
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// Reads what is new in the journal: it tells which results were kept.
+    /// Reads new journal entries: they say which results were stored.
     pub(super) fn learn(&mut self) {
         let Some(state) = &self.state else { return };
         let content = get(&state.journal()).unwrap_or_default();
@@ -385,13 +386,13 @@ impl World {
         PlanFile::over(Some(Box::new(past)), state, &self.home, Signing::Unsigned)
     }
 
-    /// Whether a task of the spec was ever worked on.
+    /// Whether any task of the spec was ever worked on.
     fn is_planned(&self) -> bool {
         let names = self.story.task_names();
         self.performances.iter().any(|known| names.contains(&known.key))
     }
 
-    /// The person adds a task with a command of their own, while Ralph is at work.
+    /// The person adds a task with a separate command, while Ralph is running.
     pub(super) fn person_adds_a_task(&mut self) {
         let name = "persons-task";
         let Some(state) = self.state.clone() else { return };
@@ -414,7 +415,7 @@ impl World {
     }
 }
 
-/// Tells a story to its end. The person starts Ralph until there is nothing more to do for it.
+/// Plays a story to its end. The person starts Ralph until there is nothing left to do.
 pub(super) fn tell(world: &Rc<RefCell<World>>) {
     let (mut stuck, mut answers) = (0, 0);
     for number in 0..MOST_PROCESSES {
@@ -428,13 +429,13 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
         world.borrow_mut().ends.push(end.clone());
         world.borrow_mut().effects += simulated::effects();
         if matches!(end, ProcessEnd::Died) {
-            // The disk loses its power before anybody looks at it.
+            // The disk loses power before anything reads it.
             simulated::start_process(Vec::new());
         }
         world.borrow_mut().learn();
         let goes_on = match &end {
             ProcessEnd::Died | ProcessEnd::Failed(_) => true,
-            // Their own task is built; the spec, whose planning had failed, is not.
+            // The person's own task is built; the spec, whose planning had failed, is not.
             ProcessEnd::Build(Ended::By(BuildEnd::Complete)) if !world.borrow().is_planned() => {
                 stuck += 1;
                 stuck <= PATIENCE
@@ -478,7 +479,7 @@ pub(super) fn tell(world: &Rc<RefCell<World>>) {
     }
 }
 
-/// Does what a person does when Ralph stopped; tells whether Ralph is to be started again.
+/// Performs the person's reaction when Ralph stopped; returns whether to start Ralph again.
 fn acts_on(
     world: &Rc<RefCell<World>>,
     stop: &Stop,
@@ -486,7 +487,7 @@ fn acts_on(
     answers: &mut usize,
 ) -> bool {
     match stop {
-        // Starting again says of what is unexplained that it was the person.
+        // Starting again confirms that unexplained changes were the person's.
         Stop::Interrupted | Stop::Unexplained { .. } => true,
         Stop::Limited { wait, .. } => {
             let left = wait.until.duration_since(simulated::now());
@@ -503,7 +504,7 @@ fn acts_on(
             if *answers > PATIENCE {
                 return false;
             }
-            // What is in the way of a landing is the person's own, and stays.
+            // What blocks a landing is the person's own, and is kept.
             let tries_again = *asked == QuestionKind::Retry && !is_stuck_question(question);
             let answer = if tries_again { "yes" } else { "no, do the work" };
             let state = world.borrow().state.clone();

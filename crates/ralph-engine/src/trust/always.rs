@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::{render_string, user_config_path};
 use crate::files::{PathError, create_directory, read_optional, replace_atomically};
 
-/// Whether a list of checkouts has this one. An entry that ends in `/*` stands for every checkout below it.
+/// Whether a list of checkouts contains this one. An entry that ends in `/*` matches every checkout below it.
 pub(super) fn covers(trusted: &[Utf8PathBuf], root: &Utf8Path) -> bool {
     let real = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     trusted.iter().any(|entry| match entry.as_str().strip_suffix("/*") {
@@ -20,7 +20,7 @@ pub(super) fn covers(trusted: &[Utf8PathBuf], root: &Utf8Path) -> bool {
     })
 }
 
-/// Notes a checkout in the person's own configuration, whose other lines stay as they are. Returns the file.
+/// Adds a checkout to the person's own configuration, preserving its other lines. Returns the file.
 pub fn note_always(
     env: &dyn Fn(&str) -> Option<String>,
     root: &Utf8Path,
@@ -30,7 +30,7 @@ pub fn note_always(
         PathError::new("find", "your own configuration".into(), reason)
     };
     let path = user_config_path(env).ok_or_else(nowhere)?;
-    // A file that is a link (to a directory of dotfiles) is changed where it is.
+    // If the file is a symlink (into a dotfiles directory), its target is changed.
     let real = path.canonicalize_utf8().unwrap_or_else(|_| path.clone());
     let unfit = |reason: String| PathError::new("change", &path, io::Error::other(reason));
     let bytes = read_optional(&real)?.unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Whether the person trusts what a workspace says.
+//! Determines whether the person trusts a workspace.
 //!
-//! `ralph.toml` and the prompt templates of a repository are a stranger's. What of them could start a program, widen a
-//! boundary or speak to an agent counts only once the person has agreed to exactly that: a digest of all of it is kept in
-//! private state, so that any change is asked about again. Nothing here runs anything of the workspace.
+//! `ralph.toml` and the prompt templates of a repository are untrusted. Any part of them that could start a program,
+//! widen a boundary or instruct an agent takes effect only once the person has agreed to exactly that: a digest of all
+//! of it is stored in private state, so that any change is asked about again. Nothing here runs anything of the
+//! workspace.
 
 mod always;
 mod owner;
@@ -28,40 +29,40 @@ const TRUST: Entry<TrustRecord> = Entry::new("trust", "your consent is asked for
 /// The one record of a workspace.
 const WORKSPACE: &str = "workspace";
 
-/// How many states of the armed keys are remembered, so that switching between branches is not asked about each time.
+/// How many states of the armed keys are remembered, so that switching branches does not ask each time.
 const REMEMBERED: usize = 64;
 
-/// What the person agreed to.
+/// The person's agreements.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct TrustRecord {
-    /// The digests of what was agreed to, the latest last.
+    /// The digests that were agreed to, latest last.
     digests: Vec<String>,
-    /// The digest of each item that was agreed to last, by its name.
+    /// The digest of each item that was agreed to last, by name.
     items: BTreeMap<String, String>,
 }
 
-/// What trust is judged by.
+/// The input of judging trust.
 pub struct TrustRequest<'a> {
     pub workspace: &'a Workspace,
-    /// Loaded with the armed keys counted.
+    /// Loaded with the armed keys in force.
     pub config: &'a Config,
     pub home: &'a Home,
-    /// Private state, if there is any yet.
+    /// Private state, if it exists already.
     pub state: Option<&'a State>,
-    /// The digest that the environment gives.
+    /// The digest from the environment.
     pub given: Option<&'a str>,
-    /// Whether the command line says that the workspace is trusted.
+    /// Whether the command line declares the workspace trusted.
     pub flag: bool,
 }
 
-/// What counts only if it is trusted, and whether it is.
+/// The items that need trust, and whether they are trusted.
 #[derive(Clone, Debug)]
 pub struct Trust {
     pub items: Vec<ArmedItem>,
-    /// Tells one state of the items from another.
+    /// Identifies a state of the items.
     pub digest: String,
     pub by: Option<TrustedBy>,
-    /// Where home really is, if a link of the repository leads it out of the workspace.
+    /// The real path of home, if a symlink in the repository leads out of the workspace.
     pub strayed_home: Option<Utf8PathBuf>,
 }
 
@@ -69,11 +70,11 @@ pub struct Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrustedBy {
-    /// There is nothing in it that would have to be.
+    /// It contains nothing that needs trust.
     NothingArmed,
     CommandLine,
     Environment,
-    /// The person's own configuration names the checkout.
+    /// The person's own configuration lists the checkout.
     Always,
     /// The person agreed to exactly this.
     Agreed,
@@ -91,22 +92,22 @@ impl fmt::Display for TrustedBy {
     }
 }
 
-/// One thing that counts only if it is trusted.
+/// One item that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArmedItem {
     /// A key of `ralph.toml`, or the path of a template.
     pub name: String,
-    /// A key's value as TOML; of a template its size.
+    /// A key's value as TOML; the size of a template.
     pub value: String,
-    /// Where it stands.
+    /// Its position.
     pub origin: String,
     pub news: ItemNews,
-    /// Tells one content from another.
+    /// Identifies its content.
     #[serde(skip)]
     digest: String,
 }
 
-/// How an item relates to what the person last agreed to.
+/// How an item differs from what the person last agreed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemNews {
@@ -116,7 +117,7 @@ pub enum ItemNews {
 }
 
 impl Trust {
-    /// Lists what is armed, and judges whether the person trusts it.
+    /// Lists the armed items, and judges whether the person trusts them.
     pub fn judge(request: &TrustRequest<'_>) -> Result<Trust, PathError> {
         let root = &request.workspace.root;
         let strayed_home = strayed_home(request);
@@ -152,7 +153,7 @@ impl Trust {
         Ok(Trust { items, digest, by, strayed_home })
     }
 
-    /// Remembers that the person agrees to all of it.
+    /// Records that the person agrees to all of it.
     pub fn agree(&self, state: &State) -> Result<(), PathError> {
         let mut record = TRUST.load(state, WORKSPACE)?.unwrap_or_default();
         record.digests.retain(|known| *known != self.digest);
@@ -164,7 +165,7 @@ impl Trust {
         TRUST.save(state, WORKSPACE, &record)
     }
 
-    /// Forgets whatever the person agreed to.
+    /// Removes all agreements of the person.
     pub fn forget(state: &State) -> Result<(), PathError> {
         TRUST.forget(state, WORKSPACE)
     }
@@ -209,7 +210,7 @@ fn digest_of(items: &[ArmedItem]) -> String {
     digest::of_data(&parts)
 }
 
-/// Returns where home really is, if it is outside the workspace and the person did not name it.
+/// Returns the real path of home, if it is outside the workspace and the person did not configure it.
 fn strayed_home(request: &TrustRequest<'_>) -> Option<Utf8PathBuf> {
     if request.config.is_home_personal() {
         return None;

@@ -1,4 +1,4 @@
-//! Workspaces that belong to another user are refused, as git refuses them.
+//! Refuses workspaces that belong to another user, like git.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,12 +10,12 @@ use ralph_proc::capture::{CaptureRequest, ask};
 
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceError, WorkspaceKind};
 
-/// How long git may take to say whether it accepts a repository.
+/// The timeout for asking git whether it accepts a repository.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Refuses a workspace of another user, unless git's configuration accepts it (`safe.directory`).
 ///
-/// `sudo_uid` is who called `sudo`, whose directories root may use.
+/// `sudo_uid` is the user who called `sudo`, whose directories root may use.
 pub fn check_owner(workspace: &Workspace, sudo_uid: Option<&str>) -> Result<(), WorkspaceError> {
     let own = rustix::process::geteuid().as_raw();
     let caller = sudo_uid.filter(|_| own == 0).and_then(|uid| uid.parse().ok());
@@ -43,7 +43,7 @@ pub fn check_owner(workspace: &Workspace, sudo_uid: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// Asks git whether it would work in a repository; the question runs nothing of the repository's.
+/// Asks git whether it would work in a repository, without running anything of the repository's.
 fn git_accepts(toplevel: &Utf8Path) -> bool {
     let answer = ask(&CaptureRequest {
         program: Path::new("git"),

@@ -76,7 +76,7 @@ fn what_was_agreed_to_is_trusted_until_an_armed_key_changes() {
     assert_eq!((trust.by, names(&trust)), (None, vec![("gate.tests.run", ItemNews::New)]));
     trust.agree(&bench.state).unwrap();
     assert_eq!(bench.judge().by, Some(TrustedBy::Agreed));
-    // A tame key is not asked about.
+    // A harmless key is not asked about.
     bench.configure(&format!("model = \"m\"\n{GATE}"));
     assert_eq!(bench.judge().by, Some(TrustedBy::Agreed));
     bench.configure(&format!("boundary = \"off\"\n{}", GATE.replace("test\"]", "evil\"]")));
@@ -139,7 +139,7 @@ fn the_list_of_ignored_files_that_come_along_counts_only_as_it_was_agreed_to() {
     fs::write(bench.root.join(".worktreeinclude"), "*.key\n.env\n").unwrap();
     let trust = bench.judge();
     assert_eq!((trust.by, names(&trust)), (None, vec![(".worktreeinclude", ItemNews::Changed)]));
-    // Below a workspace that is no repository, each of its repositories can have one.
+    // In a workspace that is not a repository, each of its repositories can have one.
     fs::create_dir_all(bench.root.join("api/.git")).unwrap();
     fs::write(bench.root.join("api/.worktreeinclude"), ".env\n").unwrap();
     let expected = [".worktreeinclude", "api/.worktreeinclude"];

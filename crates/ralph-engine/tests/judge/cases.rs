@@ -1,4 +1,4 @@
-//! The cases, each a sentence.
+//! The cases, one sentence each.
 
 use std::fs;
 
@@ -99,7 +99,7 @@ fn a_commit_that_passes_its_gates_is_accepted_and_its_receipt_holds() {
     let left = VerifierQuestion::Leftovers { paths: vec!["left".to_owned()] };
     let questions = case.questions();
     assert_eq!(questions[0], left);
-    // Where the gate can be traced it was seen to look for the file, which is then told, and nothing more.
+    // If the gate can be traced, its lookup of the file is recorded, which is then reported, and nothing more.
     let is_told = |one: &VerifierQuestion| matches!(one, VerifierQuestion::Checks { asked, failing, .. } if asked.is_empty() && failing.is_empty());
     assert!(questions[1..].iter().all(is_told), "{questions:?}");
     let receipt = world.attest(&case);
@@ -144,7 +144,7 @@ fn built_in_gates_look_at_the_candidate_and_prove_nothing() {
     world.extent = Extent::All;
     world.begin(&[]);
     let commit = world.work("src/index.css", ":root { --background: red; }");
-    // What is missing was missing at the base too, and fails all the same; none keeps another from running.
+    // The missing programs were missing at the base too, and fail anyway; none prevents another from running.
     let found = reasons(&world, &commit);
     let failed: Vec<(&str, bool)> = found
         .iter()
@@ -159,7 +159,7 @@ fn built_in_gates_look_at_the_candidate_and_prove_nothing() {
     world.pinned.gates.pop();
     world.summary = Some("A page with a form.");
     let commit = world.work("src/App.tsx", "export default 1;");
-    // Uncommitted files are no evidence.
+    // Uncommitted files are not evidence.
     fs::remove_file(world.root.join("src/App.tsx")).unwrap();
     assert_eq!(reasons(&world, &commit).len(), 1, "19 characters are no summary");
     world.summary = Some("A page with a form, done.");
@@ -357,7 +357,7 @@ fn what_was_there_before_or_was_fetched_is_not_new() {
     world.next_attempt();
     world.git(&["branch", "-D", "wip"]);
     assert!(is_not_new(&world, &theirs), "in a later attempt");
-    // What somebody else pushes meanwhile, and the agent fetches.
+    // Someone else pushes meanwhile, and the agent fetches it.
     let other = world.root.parent().unwrap().join("other");
     git(&world.root, &["clone", "--quiet", ".", other.as_str()]);
     write(&other.join("src/pushed"), "1");
@@ -367,7 +367,7 @@ fn what_was_there_before_or_was_fetched_is_not_new() {
     world.git(&["fetch", "--quiet", other.as_str(), "HEAD"]);
     world.git(&["branch", "fetched", "FETCH_HEAD"]);
     assert!(is_not_new(&world, &pushed), "fetched");
-    // One's own work on top of it is new.
+    // The agent's own work on top of it is new.
     world.git(&["checkout", "--quiet", "-b", "feature", "mine"]);
     let own = world.work("src/own", "1");
     assert!(!is_not_new_or_accepted(&world, &own));

@@ -1,4 +1,4 @@
-//! What becomes of changed checks: a project of shell scripts whose runner names its tests as TAP does.
+//! Changed checks: a project of shell scripts whose runner names its tests in TAP format.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use ralph_model::verdict::{
 
 use crate::world::{World, write};
 
-/// Runs every file of `tests/`, and says of each how it went.
+/// Runs every file of `tests/`, and prints the result of each.
 const RUNNER: &str = r#"n=0; failed=0
 for t in tests/*.sh; do
   n=$((n+1))
@@ -58,7 +58,7 @@ fn quoting(commit: &str, paths: &[String]) -> VerifierReport {
     VerifierReport::Verified { commit: commit.parse().unwrap(), agreed }
 }
 
-/// The level at which a commit is accepted without anybody being asked.
+/// The level at which a commit is accepted without any question.
 fn level(case: &Case) -> ProofLevel {
     match judged(case, &VerifierReport::NotAsked) {
         Verdict::Accepted { level, .. } => level,
@@ -66,7 +66,8 @@ fn level(case: &Case) -> ProofLevel {
     }
 }
 
-/// Somebody must agree. One word of a verifier's is nothing; one that quotes for everything lifts it to the second level.
+/// Asserts that approval is needed. A verifier's one-word verdict is not enough; one that quotes for everything raises
+/// it to the second level.
 fn assert_asked(world: &World, commit: &str, path: &str) -> Case {
     let case = world.examine_commit(commit);
     let verdict = judged(&case, &VerifierReport::NotAsked);
@@ -162,7 +163,7 @@ pub(crate) fn broken_work_is_asked_about_whatever_hides_it() {
 
 pub(crate) fn a_changed_check_with_which_nothing_breaks_is_told_and_moves_no_anchor() {
     let mut world = project();
-    // Step one: the test is hollowed over sound source.
+    // Step one: the test is hollowed out while the source is correct.
     write(&world.root.join("tests/zero.sh"), "true\n");
     let commit = world.work("src/add.sh", "echo $(( $1 + $2 ))\n");
     let case = world.examine_commit(&commit);
@@ -173,12 +174,12 @@ pub(crate) fn a_changed_check_with_which_nothing_breaks_is_told_and_moves_no_anc
     };
     assert!(asked.is_empty() && told[0].path == "tests/zero.sh", "{questions:?}");
     world.attest(&case);
-    // Step two: the next item uses it.
+    // Step two: the next item exploits it.
     world.begin(&[]);
     break_source(&world);
     let commit = world.work("src/other.sh", "x\n");
     assert_asked(&world, &commit, "tests/zero.sh");
-    // An honest one passes, although nobody has answered yet.
+    // Honest work passes, although there is no answer yet.
     let honest = world.work("src/add.sh", "echo $(( $2 + $1 ))\n");
     assert_eq!(level(&world.examine_commit(&honest)), ProofLevel::GatesPassed);
 }
@@ -247,7 +248,7 @@ pub(crate) fn a_red_base_is_not_mended_by_changing_its_checks_alone() {
 }
 
 pub(crate) fn tests_that_vanish_without_a_changed_check_are_rejected() {
-    // The runner takes its list of tests from code among the source.
+    // The runner takes its list of tests from source code.
     let mut world = World::new(
         ". ./src/list.sh; for t in $tests; do echo \"ok 1 - $t\"; done; echo 1..$(echo $tests | wc -w)",
     );
@@ -260,7 +261,7 @@ pub(crate) fn tests_that_vanish_without_a_changed_check_are_rejected() {
 }
 
 pub(crate) fn tests_that_vanish_with_a_file_that_the_gate_reads_are_asked_about() {
-    // The runner takes its list of tests from a file among the source, which is data of a check as well as of the program.
+    // The runner takes its list of tests from a source file, which is data of a check as well as of the program.
     let mut world = World::new(
         "for t in $(cat src/list); do echo \"ok 1 - $t\"; done; echo 1..$(wc -w <src/list)",
     );
@@ -285,7 +286,7 @@ pub(crate) fn what_an_old_check_refuses_is_not_hidden_by_laying_it_over() {
     assert!(matches!(verdict, Verdict::NeedsHuman { .. }), "{verdict:?}");
 }
 
-/// What a gate's script runs may be the very source: put back with the script, it would prove nothing.
+/// The script of a gate may run the very source under test: reverted with the script, it would prove nothing.
 pub(crate) fn source_that_a_script_mentions_does_not_hide_behind_it() {
     let mentions = || {
         let mut world = World::new("test \"$(sh calc.sh 1 2)\" = 3");

@@ -1,7 +1,7 @@
-//! The judge as a whole: real repositories, real gates under their guard, from what an agent says to the verdict.
+//! The judge as a whole: real repositories, real gates under their guard, from an agent's claim to the verdict.
 //!
-//! A program of its own, because the guard of a gate is the running program started again. It understands as much of
-//! the usual command line as `cargo test` and `nextest` need.
+//! A custom harness, because the guard of a gate is this program started again. It supports the part of the usual
+//! command line that `cargo test` and `nextest` need.
 #![expect(clippy::print_stdout, reason = "it tells which tests there are and how they went")]
 
 #[cfg(test)]

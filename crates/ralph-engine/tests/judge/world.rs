@@ -1,4 +1,4 @@
-//! A workspace with one or two repositories, private state, and a judge over them.
+//! A workspace with one or two repositories, private state, and a judge.
 
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Work on an item begins: what there is now is noted, of the workspace and of the named repositories in it.
+    /// Work on an item begins: records the current state of the workspace and of the named repositories in it.
     pub(crate) fn begin(&mut self, siblings: &[&str]) {
         self.repositories.clear();
         let program = GitProgram::new("git", std::env::vars_os());
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Another run for the same item begins: its base stays, all else is noted anew.
+    /// Another run for the same item begins: its base is kept, everything else is recorded again.
     pub(crate) fn next_attempt(&mut self) {
         for (_, repository, before) in &mut self.repositories {
             before.refs = repository.mirror.fill(&repository.git, &[]).unwrap();
@@ -231,7 +231,7 @@ pub(crate) fn write(path: &Utf8Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Runs git as an agent would.
+/// Runs git like an agent.
 pub(crate) fn git(dir: &Utf8Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=Agent", "-c", "user.email=a@example.org"])

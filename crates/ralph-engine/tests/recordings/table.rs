@@ -1,4 +1,5 @@
-//! What each recording must come to. The tokens, costs and times are those that the scripted model told the CLI.
+//! The expected result of each recording. Tokens, costs and times are those that the scripted model reported to the
+//! CLI.
 
 use ralph_model::event::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! Signals, background processes, and ends that are no exits.
+//! Signals, background processes, and ends other than exits.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -44,17 +44,17 @@ fn ignored_signals_do_not_end_it_and_others_do() {
     assert_eq!(ignored & bit(Signal::TERM), bit(Signal::TERM));
     assert_eq!(ignored & bit(Signal::INT), bit(Signal::INT));
     assert_eq!(ignored & bit(Signal::HUP), 0);
-    // Signals sent later arrive later, so this one shows that the earlier ones did nothing.
+    // Signals sent later arrive later, so this one shows that the earlier ones had no effect.
     send(&agent, Signal::HUP);
     let status = agent.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(1));
     stage.end(&[]);
 }
 
-/// A process that a script left waiting for ever.
+/// A process that a script left waiting forever.
 struct Left {
     id: u32,
-    /// Its parent while the agent was still there.
+    /// Its parent while the agent was still alive.
     parent: u32,
     agent: u32,
     stage: Stage,
@@ -62,14 +62,14 @@ struct Left {
 
 /// Plays a step that starts a background process.
 fn leave(step: &str) -> Left {
-    // The shell itself waits, so that there is one process and never the moment between two programs.
+    // The shell itself waits, so that there is one process, without an exec in between.
     let stage = Stage::new(&format!(
         "{step} echo $$ > told; read line < never\n\
          run read id < told; echo $id $(cut -d ' ' -f 4 /proc/$id/stat)\n"
     ));
     stage.fifo("told");
     stage.fifo("never");
-    // One more open file than usual, which a daemon must close.
+    // One additional open file, which a daemon must close.
     let agent = stage
         .command("sh".as_ref())
         .args(["-c", "exec 5< /dev/zero; exec \"$0\" \"$1\""])
@@ -89,7 +89,7 @@ fn leave(step: &str) -> Left {
     Left { id, parent: parent.parse().unwrap(), agent: agent_id, stage }
 }
 
-/// This process, its parent, and so on up to the first process.
+/// This process and all its ancestors.
 fn ancestors() -> Vec<u32> {
     let parent_of = |id: &u32| Some(kin(*id).parent).filter(|parent| *parent != 0);
     std::iter::successors(Some(std::process::id()), parent_of).collect()
@@ -116,7 +116,7 @@ fn a_setsid_child_leads_its_own_session() {
 #[test]
 fn a_daemon_has_no_parent_of_its_own_no_session_leader_and_no_open_files() {
     let left = leave("daemonise");
-    // Orphans go to the first process, or to a nearer one that takes them in.
+    // Orphans are reparented to init, or to a nearer subreaper.
     assert!(ancestors().contains(&left.parent), "{} of {:?}", left.parent, ancestors());
     let session = kin(left.id).session;
     assert_ne!(session, kin(std::process::id()).session);
@@ -157,7 +157,7 @@ fn it_can_kill_its_parent() {
     let stage = Stage::new("kill-parent\nwrite after x\nsay told");
     let script = stage.path("script");
     let mut shell = stage.command("sh".as_ref());
-    // The shell waits for the agent, so it is the agent's parent and not replaced by it.
+    // The shell waits for the agent, so it is the agent's parent and does not exec it.
     let output = shell
         .args(["-c", "\"$0\" \"$1\"; echo never"])
         .arg(stage.agent().get_program())

@@ -1,4 +1,4 @@
-//! A directory to play in, and an end to everything that was started in it.
+//! A temporary directory to play in; ends everything that was started in it.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ const MARK: &str = "REHEARSAL_TEST_MARK";
 pub(crate) struct Stage {
     directory: TempDir,
     mark: String,
-    /// A process to end that may carry no mark.
+    /// A process to kill that may carry no mark.
     unmarked: Cell<Option<u32>>,
 }
 
@@ -73,7 +73,7 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// Plays with an empty prompt and returns what came out.
+    /// Plays with an empty prompt and returns the result.
     pub(crate) fn play(&self) -> Played {
         Played::from(self.agent().output().unwrap())
     }
@@ -84,13 +84,13 @@ impl Stage {
         Played::from(agent.wait_with_output().unwrap())
     }
 
-    /// Makes a pipe in the working directory through which a process of the script can tell something.
+    /// Creates a pipe in the working directory through which a process of the script can report something.
     pub(crate) fn fifo(&self, name: &str) {
         mknodat(CWD, self.path("work").join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
             .unwrap();
     }
 
-    /// The processes alive that carry this stage's mark.
+    /// The live processes with this stage's mark.
     pub(crate) fn survivors(&self) -> Vec<u32> {
         let mark = format!("{MARK}={}", self.mark);
         let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -104,12 +104,12 @@ impl Stage {
             .collect()
     }
 
-    /// Has a process ended with the stage, whether it carries the mark or not.
+    /// Registers a process to be killed with the stage, whether or not it carries the mark.
     pub(crate) fn take_over(&self, process: u32) {
         self.unmarked.set(Some(process));
     }
 
-    /// The one process that is left. While it changes programs its mark cannot be read, so this looks again.
+    /// The one remaining process. During an exec its mark cannot be read, so this retries.
     pub(crate) fn survivor(&self) -> u32 {
         loop {
             match self.survivors()[..] {
@@ -120,7 +120,7 @@ impl Stage {
         }
     }
 
-    /// Ends these processes and asserts that nothing else of the script was alive.
+    /// Kills these processes and asserts that no other process of the script was alive.
     pub(crate) fn end(&self, expected: &[u32]) {
         for id in expected {
             end_process(*id);
@@ -153,7 +153,7 @@ pub(crate) fn send(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// The player stands beside the directory of the tests: cargo builds examples with them.
+/// The player is next to the directory of the tests: cargo builds examples with them.
 fn player() -> PathBuf {
     let tests = env::current_exe().unwrap();
     let player = tests.parent().unwrap().parent().unwrap().join("examples/rehearse");
@@ -161,7 +161,7 @@ fn player() -> PathBuf {
     player
 }
 
-/// What the agent did.
+/// The result of the agent.
 pub(crate) struct Played {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,

@@ -176,7 +176,7 @@ fn the_prompt_is_read_counted_echoed_and_expected() {
 #[test]
 fn a_script_can_leave_the_prompt_unread() {
     let stage = Stage::new("read-prompt off\nsay no");
-    // The writing end stays open: who reads to the end would never come back.
+    // The writing end stays open: reading to the end would never return.
     let (reader, writer) = std::io::pipe().unwrap();
     let output = stage.agent().stdin(reader).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
