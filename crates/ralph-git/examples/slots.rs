@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let landing = Landing { person: &person, mirror: &mirror };
             let merged = landing.merge(&parse(tip)?, &parse(candidate)?, None)?;
             let TreeMerge::Clean { tree } = merged else { return Err("a conflict".into()) };
-            // Where the benchmark compares it with git's own.
+            // The benchmark compares it with git's own result.
             std::fs::write(place.join("merged-tree"), tree.as_str())?;
         }
         ("land", [candidate]) => land(&place, &person, &mirror, &parse(candidate)?)?,
@@ -60,8 +60,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lands a candidate on a branch that has moved: the merge, a gate that passes in a checkout of it, the refs, the person's
-/// work tree.
+/// Lands a candidate on a branch that has advanced: the merge, a passing gate in a checkout of it, the refs, the
+/// person's working tree.
 fn land(
     place: &Utf8PathBuf,
     person: &Git,

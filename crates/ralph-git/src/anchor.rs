@@ -1,10 +1,10 @@
-//! The anchor of a branch: the tree whose checks count, which only persons and agreed changes move.
+//! The anchor of a branch: the tree whose checks count, moved only by persons and by approved changes.
 //!
-//! A ref of the mirror for each branch leads to a chain of commits of Ralph's own. Each has the anchor as its tree; its
-//! first parent is the candidate that was accepted when it was made, its second the link before it. What differs between
-//! that candidate and a later base is what persons did, so it moves the anchor. A link whose candidate the base does not
-//! contain (it never landed, or the branch was reset) is passed over; a branch without a link is all a person's. But a file that
-//! is exactly an unapproved version stays unapproved, also where a rebase, a squash or another branch brought it.
+//! A ref of the mirror for each branch points to a chain of Ralph's own commits. Each has the anchor as its tree; its
+//! first parent is the candidate accepted at that time, its second the previous link. Differences between that
+//! candidate and a later base are made by persons, so they move the anchor. A link whose candidate the base does not
+//! contain (it never landed, or the branch was reset) is skipped; a branch without a link is entirely a person's. But a
+//! file that equals an unapproved version stays unapproved, even if a rebase, a squash or another branch brought it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,26 +16,26 @@ use super::mirror::Mirror;
 use super::{Git, GitError, LONG, Oid};
 
 const ANCHORS: &str = "refs/ralph/anchor/";
-/// How many links are looked at.
+/// How many links are followed.
 const LONGEST: usize = 100;
 /// How many of each branch are compared file by file.
 const LONGEST_COMPARED: usize = 20;
 
 impl Mirror {
-    /// Returns the tree that holds the checks by which work on a base is judged.
+    /// Returns the tree with the checks by which work on a base is judged.
     pub fn anchor_tree(&self, branch: &str, base: &Oid) -> Result<Oid, GitError> {
         let tree = self.anchor_by_history(branch, base)?;
         self.without_unagreed(tree, base)
     }
 
-    /// Takes unapproved changes out of a tree, wherever they came from: a rebase, a squash or another branch changes the
-    /// commits and not what is in the files.
+    /// Removes unapproved changes from a tree, wherever they came from: a rebase, a squash or another branch changes
+    /// the commits but not the contents of files.
     fn without_unagreed(&self, tree: Oid, base: &Oid) -> Result<Oid, GitError> {
         let git = self.git();
         let base_tree = self.tree_of(base)?;
         let mut back: BTreeMap<PathBuf, HomeChange> = BTreeMap::new();
         for link in self.anchors()? {
-            // Compared with the base only where a link has something unagreed: mostly none has.
+            // Compare with the base only if a link has unapproved changes: usually none has.
             let (mut link, mut newer) =
                 (Some(link), Vec::<(Oid, Option<BTreeSet<PathBuf>>)>::new());
             for _ in 0..LONGEST_COMPARED {
@@ -107,8 +107,8 @@ impl Mirror {
         Ok(base_tree)
     }
 
-    /// Moves the anchor of a branch to an accepted candidate, without the changes that were not approved: these are given as
-    /// what the candidate would have to be at their paths.
+    /// Moves the anchor of a branch to an accepted candidate, without the unapproved changes: these are given as the
+    /// candidate's required content at their paths.
     pub fn move_anchor(
         &self,
         branch: &str,
@@ -138,7 +138,7 @@ impl Mirror {
         git.call(Call::new(&["update-ref", &name, link.as_str()])).map(|_| ())
     }
 
-    /// Makes a commit of Ralph's own in the mirror; the same tree and parents always give the same one.
+    /// Creates a commit of Ralph's own in the mirror; the same tree and parents always give the same commit.
     pub fn own_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid, GitError> {
         let mut args = vec!["commit-tree", "-F", "-"];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
@@ -157,7 +157,7 @@ impl Mirror {
         parse_id(&args, &self.git().call(call)?.stdout)
     }
 
-    /// Returns the tree of a commit, or the empty one where there is none.
+    /// Returns the tree of a commit, or the empty tree without a commit.
     pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
         let header = self.git().commit_header(commit)?;
         Ok(header.map_or_else(|| self.empty_tree(), |found| found.tree))
@@ -165,7 +165,7 @@ impl Mirror {
 }
 
 impl Git {
-    /// Returns the files of a commit or tree that have a word in them, but binary ones.
+    /// Returns the non-binary files of a commit or tree that contain a word.
     pub fn files_with_word(
         &self,
         tree: &Oid,
@@ -186,7 +186,7 @@ fn paths(changes: Vec<HomeChange>) -> BTreeSet<PathBuf> {
     changes.into_iter().map(|change| change.path).collect()
 }
 
-/// Puts what is removed first, so that a file can come where a directory was, and the other way round.
+/// Sorts removals first, so that a file can replace a directory and vice versa.
 pub fn in_order(mut changes: Vec<HomeChange>) -> Vec<HomeChange> {
     changes.sort_by_key(|change| change.after.is_some());
     changes

@@ -31,7 +31,7 @@ impl Stage {
         String::from_utf8(found.unwrap_or_default()).unwrap()
     }
 
-    /// Accepts a candidate, but for what it did to some paths.
+    /// Accepts a candidate except for its changes to some paths.
     fn accept(&self, base: &Oid, candidate: &Oid, unanswered: &[&str]) {
         let anchor = self.mirror.anchor_tree("refs/heads/main", base).unwrap();
         let mut changes = self.mirror.git().tree_changes(candidate, &anchor).unwrap();
@@ -47,19 +47,19 @@ fn unanswered_changes_stay_out_until_a_person_makes_them() {
     assert_eq!(stage.anchor(&base, "t"), "1");
     let candidate = stage.commit(&[("t", "2"), ("n", "2")]);
     stage.accept(&base, &candidate, &["t"]);
-    // The item itself goes on with what it began with, whether it has landed or not.
+    // The item itself continues with its original anchor, whether it has landed or not.
     assert_eq!((stage.anchor(&base, "t").as_str(), stage.anchor(&base, "n").as_str()), ("1", "1"));
     assert_eq!(
         (stage.anchor(&candidate, "t").as_str(), stage.anchor(&candidate, "n").as_str()),
         ("1", "2")
     );
-    // What a person does elsewhere changes nothing about it.
+    // A person's unrelated change does not affect it.
     let later = stage.commit(&[("other", "x")]);
     assert_eq!(
         (stage.anchor(&later, "t").as_str(), stage.anchor(&later, "other").as_str()),
         ("1", "x")
     );
-    // The next item is measured against the same, and leaves it so.
+    // The next item is measured against the same anchor, and leaves it unchanged.
     let next = stage.commit(&[("n", "3")]);
     stage.accept(&later, &next, &["t"]);
     assert_eq!(stage.anchor(&next, "t"), "1");
@@ -79,7 +79,7 @@ fn accepting_twice_is_accepting_once_and_a_reset_goes_back() {
     assert_eq!(stage.anchor(&two, "t"), "1");
     assert_eq!(stage.anchor(&one, "t"), "1");
     assert_eq!(stage.anchor(&base, "t"), "1");
-    // Agreed with after all.
+    // Approved after all.
     stage.accept(&one, &two, &[]);
     assert_eq!(stage.anchor(&two, "t"), "3");
 }
@@ -120,7 +120,7 @@ fn what_nobody_agreed_with_stays_so_in_other_commits_and_on_other_branches() {
     stage.accept(&squashed, &later, &[]);
     assert_eq!(stage.anchor(&later, "t"), "2");
     assert_eq!(stage.anchor(&squashed, "t"), "2");
-    // What a person makes of it is theirs.
+    // A person's own version is theirs.
     let persons = stage.commit(&[("t", "mine")]);
     assert_eq!(stage.anchor(&persons, "t"), "mine");
 }

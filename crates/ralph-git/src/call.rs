@@ -1,12 +1,12 @@
-//! One call of the git binary, with everything set against a hostile repository.
+//! One call of the git binary, hardened against a hostile repository.
 //!
-//! Invariant: no program that a repository's own configuration names is started by a call made here. Three layers hold
-//! that. The environment is pinned: nothing of the inherited `GIT_*` survives, no prompt, no lazy fetch, no transport, no
-//! replace refs, no grafts. The configuration keys that name programs, or that let an index or a commit graph lie, are
-//! overridden by the command scope, which wins over every file. Keys whose names an agent may choose (`filter.<any>.clean`,
-//! `hook.<any>.command`) cannot be listed in advance: calls that would consult them go through
-//! [`Drivers`](super::drivers::Drivers) first. Submodules are never entered, as git would enter them with their own
-//! configuration and without ours.
+//! Invariant: no call made here starts a program named in a repository's own configuration. Three layers ensure that.
+//! The environment is pinned: no inherited `GIT_*` variable survives, and there is no prompt, lazy fetch, transport,
+//! replace ref or graft. The configuration keys that name programs, or that let an index or a commit graph lie, are
+//! overridden in the command scope, which takes precedence over every file. Keys whose names an agent may choose
+//! (`filter.<any>.clean`, `hook.<any>.command`) cannot be listed in advance: calls that would consult them go through
+//! [`Drivers`](super::drivers::Drivers) first. Submodules are never entered, because git would use their own
+//! configuration there, without our overrides.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use ralph_proc::capture::{Answer, CaptureRequest, ask, ask_with_input, change};
 use super::error::GitError;
 use super::lock::remove_abandoned;
 
-/// How long a call may take unless it says otherwise.
+/// The default timeout of a call.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// Bytes of output that a call may produce; an answer that was cut off is an error, not an answer.
+/// The maximum output of a call in bytes; a truncated answer is an error, not an answer.
 const CAP: usize = 256 << 20;
 
-/// Settings that win over whatever a repository says.
+/// Settings that override the repository's.
 const PINNED: &[(&str, &str)] = &[
     // Programs.
     ("core.hooksPath", "/dev/null"),
@@ -46,7 +46,7 @@ const PINNED: &[(&str, &str)] = &[
     ("fetch.recurseSubmodules", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // What could make an answer untrue.
+    // Settings that could falsify an answer.
     ("core.attributesFile", "/dev/null"),
     ("core.commitGraph", "false"),
     ("core.untrackedCache", "false"),
@@ -62,29 +62,29 @@ const PINNED: &[(&str, &str)] = &[
     ("color.ui", "false"),
 ];
 
-/// Whether the person's own configuration, outside any repository, takes part in a call.
+/// Whether the person's own configuration, outside any repository, applies to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserConfig {
     Heard,
     Ignored,
 }
 
-/// The git binary and the environment that it is to see.
+/// The git binary and its environment.
 #[derive(Clone, Debug)]
 pub struct GitProgram {
     exe: PathBuf,
-    /// Inherited variables that must go, and those that a caller set.
+    /// Inherited variables to remove, and variables set by a caller.
     base: Vec<(String, Option<String>)>,
-    /// Where the person's configuration is, if the environment says so.
+    /// The location of the person's configuration, from the environment.
     person: Vec<(String, String)>,
-    /// The person's identity, if the environment names it.
+    /// The person's identity, from the environment.
     identity: Vec<(String, String)>,
-    /// Where programs and the person's files are: `PATH`, `HOME`, `XDG_CONFIG_HOME`; and `TZ`.
+    /// The locations of programs and of the person's files: `PATH`, `HOME`, `XDG_CONFIG_HOME`; and `TZ`.
     surroundings: Vec<(String, PathBuf)>,
 }
 
 impl GitProgram {
-    /// Takes the binary (a name is looked up in `PATH`) and the environment in which Ralph runs.
+    /// Takes the binary (a name is looked up in `PATH`) and Ralph's environment.
     pub fn new(
         exe: impl Into<PathBuf>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -96,7 +96,7 @@ impl GitProgram {
             identity: Vec::new(),
             surroundings: Vec::new(),
         };
-        // A call inherits this process's own environment, which may have more than the one that is given.
+        // A call inherits this process's own environment, which may contain more than the given one.
         let own = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         program.base.extend(own.filter(|name| name.starts_with("GIT_")).map(|name| (name, None)));
         for (name, value) in environment {
@@ -135,12 +135,12 @@ impl GitProgram {
         self
     }
 
-    /// Returns where the person's files are.
+    /// Returns the person's home directory.
     pub(super) fn home(&self) -> Option<&Path> {
         self.surrounding("HOME")
     }
 
-    /// Returns what the environment says about the person's time zone.
+    /// Returns the person's time zone from the environment.
     pub(super) fn time_zone(&self) -> Option<&str> {
         let named = self.surroundings.iter().find(|(name, _)| name == "TZ");
         named.and_then(|(_, value)| value.to_str())
@@ -154,12 +154,12 @@ impl GitProgram {
             .filter(|value| !value.as_os_str().is_empty())
     }
 
-    /// Returns what the environment says about where the person's settings are.
+    /// Returns an environment variable about the location of the person's settings.
     pub(super) fn persons_variable(&self, name: &str) -> Option<&str> {
         self.person.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns where the person's settings are unless the environment says otherwise, in git's order.
+    /// Returns the default locations of the person's settings, in git's order.
     pub(super) fn global_settings(&self) -> impl Iterator<Item = PathBuf> {
         let config = self.surrounding("XDG_CONFIG_HOME").map(Path::to_owned);
         let config = config.or_else(|| self.home().map(|home| home.join(".config")));
@@ -167,7 +167,7 @@ impl GitProgram {
         config.map(|config| config.join("git/config")).into_iter().chain(own)
     }
 
-    /// Returns where this git looks for the machine's settings: beside itself, or in `/etc` for the system's own.
+    /// Returns where this git looks for system-wide settings: relative to itself, or in `/etc` for the system's own.
     pub(super) fn system_settings(&self) -> Option<PathBuf> {
         let exe = if self.exe.components().count() > 1 {
             self.exe.clone()
@@ -189,7 +189,7 @@ impl GitProgram {
         &self.exe
     }
 
-    /// Returns what the environment says about who the person is.
+    /// Returns the person's identity from the environment.
     pub(super) fn identity(&self) -> &[(String, String)] {
         &self.identity
     }
@@ -199,7 +199,7 @@ impl GitProgram {
 #[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
     args: Vec<&'a str>,
-    /// Names of files or refs, which need not be text: the last arguments.
+    /// Names of files or refs, not necessarily UTF-8: the last arguments.
     names: Vec<&'a OsStr>,
     cwd: Option<&'a Path>,
     env: Vec<(&'a str, &'a str)>,
@@ -271,7 +271,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Names exit codes beside 0 that are an answer and not a failure.
+    /// Sets exit codes in addition to 0 that are an answer rather than a failure.
     pub(super) fn accept(mut self, codes: &'a [i32]) -> Self {
         self.accepted = codes;
         self
@@ -337,7 +337,7 @@ impl<'a> Call<'a> {
             timeout: self.timeout,
             cap: CAP,
         };
-        // A commit meets three locks: of the index, of `HEAD`, of its branch.
+        // A commit takes three locks: of the index, of `HEAD`, of its branch.
         let mut in_the_way = 3;
         loop {
             let answered = match self.input {
@@ -346,7 +346,8 @@ impl<'a> Call<'a> {
                 None => ask(&question),
             };
             match self.judge(program, answered) {
-                // One that a killed Ralph left has no holder. Git meets locks before it changes what they protect, so asking again is safe.
+                // The lock of a killed Ralph has no holder. Git takes locks before it changes what they protect, so
+                // retrying is safe.
                 Err(GitError::Locked { path, .. }) if in_the_way > 0 && remove_abandoned(&path) => {
                     in_the_way -= 1;
                 }
@@ -355,7 +356,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Tells whether it is known to change no file.
+    /// Whether it is known to change no file.
     pub(super) fn only_reads(&self) -> bool {
         only_reads(&self.args)
     }
@@ -389,7 +390,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Tells whether a command is known to change no file. Optional locks are off, so none refreshes an index either.
+/// Whether a command is known to change no file. Optional locks are disabled, so none refreshes an index either.
 fn only_reads(args: &[&str]) -> bool {
     match args {
         ["config", rest @ ..] => {
@@ -404,7 +405,7 @@ fn only_reads(args: &[&str]) -> bool {
     }
 }
 
-/// Commands that change no file whatever their arguments here.
+/// Commands that change no file, whatever arguments are used here.
 const READING: &[&str] = &[
     "cat-file",
     "check-attr",
@@ -432,7 +433,7 @@ pub(super) fn path_bytes(path: &Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
 
-/// Returns the path that these bytes are.
+/// Returns the path with these bytes.
 pub(super) fn path_from(bytes: &[u8]) -> PathBuf {
     PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
 }

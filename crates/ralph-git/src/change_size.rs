@@ -1,4 +1,4 @@
-//! How much lies between two commits, in numbers. For what differs, file by file, see [`super::patch`].
+//! The size of the difference between two commits. For the files, see [`super::patch`].
 
 use super::call::Call;
 use super::refs::RefFiles;
@@ -14,14 +14,14 @@ pub struct Distance {
     pub removed: u64,
 }
 
-/// Returns the commit that is checked out, read without git: `None` where there is none, and where only git can tell.
+/// Returns the checked-out commit without a git process: `None` if there is none, or if only git can tell.
 pub fn checked_out(place: &RepositoryLocation) -> Option<Oid> {
     RefFiles::of(place).head().ok()?.id().cloned()
 }
 
 impl Git {
-    /// Returns how much `new` has that `old` has not, and the difference of their trees; `None` is before the first commit.
-    /// No program that a repository names is started.
+    /// Returns the number of commits in `new` that are not in `old`, and the size of the difference of their trees;
+    /// `None` means before the first commit. No program named by a repository is started.
     pub fn distance(&self, old: Option<&Oid>, new: &Oid) -> Result<Distance, GitError> {
         let range = old.map_or_else(|| new.to_string(), |old| format!("{old}..{new}"));
         let count = self.ask(&["rev-list", "--count", &range, "--"])?;
@@ -40,7 +40,7 @@ impl Git {
     }
 }
 
-/// Reads a number; a binary file has none.
+/// Parses a number; a binary file has none.
 fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text.trim_ascii()).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

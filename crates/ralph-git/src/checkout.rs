@@ -1,13 +1,14 @@
-//! Ralph's own checkouts, in which gates and verifiers run.
+//! Ralph's own checkouts, for gates and verifiers.
 //!
 //! A checkout is a directory with two parts: `tree`, which a gate may write, and `git`, which it must not. Objects are
-//! borrowed from the private mirror and from nowhere else. Invariant: after [`Checkout::prepare`], `tree` holds exactly
-//! the files of the commit and the named caches, whatever was left there before: files that the commit's own
-//! `.gitignore` hides, changed modes, links in place of directories, a re-pointed `.git`. A cache is kept only if it and
-//! every directory above it is a real directory and the commit has no file or link in that place; names are paths
-//! from the root of the tree, not patterns.
+//! borrowed only from the private mirror. Invariant: after [`Checkout::prepare`], `tree` contains exactly the files of
+//! the commit and the named caches, whatever was left there before: files hidden by the commit's own `.gitignore`,
+//! changed modes, symlinks in place of directories, a redirected `.git`. A cache is kept only if it and every directory
+//! above it is a real directory and the commit has no file or symlink at that path; names are paths from the root of
+//! the tree, not patterns.
 //!
-//! No filter runs: files of LFS are pointers and submodules empty, until [`Checkout::fill`] fills them from the person's side.
+//! No filter runs: LFS files are pointers and submodules empty, until [`Checkout::fill`] fills them from the person's
+//! side.
 
 use std::fs;
 use std::io;
@@ -29,13 +30,13 @@ use super::slot::{SlotError, Unfilled, fill_checkout};
 use super::tree_move::TreeMove;
 use super::{Git, GitError, Oid, RepositoryLocation};
 
-/// A checkout could not be made.
+/// A checkout could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
     /// The source lacked files of this commit (a partial clone), so the mirror does too.
     #[error("the mirror lacks files of commit `{commit}`: {detail}")]
     Incomplete { commit: Oid, detail: String },
-    /// A tree that no honest commit has: `.git` in it, or the like.
+    /// A tree that no honest commit has: it contains `.git` or the like.
     #[error("commit `{commit}` cannot be checked out: {detail}")]
     UnsafeTree { commit: Oid, detail: String },
     #[error("`{name}` cannot be a cache: it must be a path inside the tree")]
@@ -50,7 +51,7 @@ pub enum CheckoutError {
     },
 }
 
-/// The tree could not be taken from one commit to the other in process.
+/// The tree could not be moved from one commit to the other in process.
 struct Unmoved;
 
 impl From<Unfit> for Unmoved {
@@ -59,11 +60,11 @@ impl From<Unfit> for Unmoved {
     }
 }
 
-/// Where a checkout's submodules and LFS files come from.
+/// The sources of a checkout's submodules and LFS files.
 pub struct FillSource<'a> {
     pub mirror: &'a Mirror,
     pub person: &'a Git,
-    /// The git directory of the clone that the work was done in, if it is not the person's.
+    /// The git directory of the clone in which the work was done, if it is not the person's.
     pub clone: Option<&'a Utf8Path>,
 }
 
@@ -78,7 +79,7 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Makes the checkout in `dir`, or resets the one that is there, to a commit of the mirror.
+    /// Creates the checkout in `dir`, or resets an existing one, to a commit of the mirror.
     pub fn prepare(
         mirror: &Mirror,
         dir: &Utf8Path,
@@ -106,7 +107,7 @@ impl Checkout {
             checkout.start_over(mirror, caches)?;
         }
         checkout.point_git_file()?;
-        // History is cut off where it is in the mirror; git inside a gate would stumble there.
+        // The mirror's history may be shallow; without this file git inside a gate would fail at the edge.
         match fs::copy(mirror.shallow_file(), checkout.git_dir().join("shallow")) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -144,17 +145,17 @@ impl Checkout {
         &self.commit
     }
 
-    /// Returns the caches that were kept, as named.
+    /// Returns the names of the kept caches.
     pub fn warm_caches(&self) -> &[Utf8PathBuf] {
         &self.warm
     }
 
-    /// Returns what `setup` has to fill in.
+    /// Returns what `setup` has to provide.
     pub fn provision(&self) -> &Provision {
         &self.provision
     }
 
-    /// Tells whether there is something in the tree that neither the commit has, nor a cache holds, nor was copied.
+    /// Whether the tree contains anything that is neither in the commit, nor in a cache, nor copied.
     pub fn has_additions(
         &self,
         caches: &[Utf8PathBuf],
@@ -168,10 +169,10 @@ impl Checkout {
         answer.map(|answer| !answer.stdout.is_empty()).map_err(|error| self.explain(error))
     }
 
-    /// Fills what the commit has only a reference to, before any of its code runs: submodules and LFS files, from the
-    /// person's own clones and store, and from the store of the clone that the work was done in.
+    /// Fills what the commit only references, before any of its code runs: submodules and LFS files, from the person's
+    /// own clones and store, and from the store of the clone in which the work was done.
     ///
-    /// The index says of filled LFS files that they are as they were checked out; so the next preparation starts over.
+    /// The index treats filled LFS files as unmodified, so the next preparation must start over.
     pub fn fill(&self, source: &FillSource<'_>) -> Result<Unfilled, SlotError> {
         if self.provision.submodules.is_empty() && !self.provision.needs_lfs {
             return Ok(Unfilled::default());
@@ -191,8 +192,8 @@ impl Checkout {
         &self.git
     }
 
-    /// Puts back every tracked file that was changed or removed since the checkout was made, but for those that `filled` says
-    /// stand for something else. What is there beside, and what fills a submodule, stays.
+    /// Restores every tracked file that was changed or removed since the checkout was created, except those for which
+    /// `filled` returns true. Additional files and the contents of submodules are kept.
     pub fn put_tracked_back(&self, filled: &dyn Fn(&Path) -> bool) -> Result<(), CheckoutError> {
         let failed = |error| self.explain(error);
         // A process that changes a file can restore its size and mtime, but not its ctime, which the index records too.
@@ -207,7 +208,7 @@ impl Checkout {
             let args = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
             self.git.call(Call::new(&args).input(&input).timeout(TIMEOUT)).map_err(failed)?;
         }
-        // Without a stamp the next preparation starts over, as it must where LFS files were filled.
+        // Without a stamp the next preparation starts over, as it must if LFS files were filled.
         if self.stamp_file().exists() { self.write_stamp() } else { Ok(()) }
     }
 
@@ -215,9 +216,9 @@ impl Checkout {
         self.git_dir().join("ralph-stamp")
     }
 
-    /// Tells whether the git directory is as the last `prepare` left it.
+    /// Whether the git directory is unchanged since the last `prepare`.
     ///
-    /// An index that someone else wrote may claim that a changed file is clean; it is thrown away with the tree.
+    /// A foreign index may claim that a changed file is clean; it is discarded with the tree.
     fn is_intact(&self) -> bool {
         let kept = fs::read_to_string(self.stamp_file());
         kept.is_ok_and(|kept| self.stamp().is_some_and(|stamp| stamp == kept))
@@ -239,7 +240,7 @@ impl Checkout {
         Ok(fs::write(&path, stamp).map_err(|source| FileError::new("write", &path, source))?)
     }
 
-    /// Empties the tree but for the caches, and makes a new git directory.
+    /// Empties the tree except for the caches, and creates a new git directory.
     fn start_over(&self, mirror: &Mirror, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
         let git_dir = self.git_dir().to_owned();
         remove(&git_dir)?;
@@ -264,14 +265,14 @@ impl Checkout {
             .map_err(|source| FileError::new("write", &alternates, source))?)
     }
 
-    /// Returns the commit that the last preparation left here.
+    /// Returns the commit of the last preparation.
     fn last_commit(&self) -> Option<Oid> {
         let head = fs::read(self.git_dir().join("HEAD")).ok()?;
         Oid::parse(head.trim_ascii())
     }
 
-    /// Takes the tree from the commit of the last preparation to this one, after one look at what was done to it since.
-    /// Where that cannot be, everything is still to be done.
+    /// Moves the tree from the commit of the last preparation to this one, after a single scan for changes. On failure,
+    /// everything still has to be done.
     fn move_from(
         &self,
         last: &Oid,
@@ -306,7 +307,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Puts the `.git` file in its place, so that tools in a gate find the commit that they run on.
+    /// Writes the `.git` file, so that tools in a gate find their commit.
     fn point_git_file(&self) -> Result<(), CheckoutError> {
         let path = self.worktree.join(".git");
         let text = format!("gitdir: {}\n", self.git_dir());
@@ -318,7 +319,7 @@ impl Checkout {
         Ok(fs::write(&path, text).map_err(|source| FileError::new("write", &path, source))?)
     }
 
-    /// Removes each cache in whose place the commit has something else than a directory.
+    /// Removes each cache at whose path the commit has something other than a directory.
     fn give_way(&self, mirror: &Mirror, caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
         let existing: Vec<&Utf8PathBuf> =
             caches.iter().filter(|cache| is_real_dir(&self.worktree, cache)).collect();
@@ -326,7 +327,7 @@ impl Checkout {
             return Ok(());
         }
         let failed = |source| CheckoutError::Git { commit: self.commit.clone(), source };
-        // Every directory above counts as well: `a` may be a link where `a/target` is a cache.
+        // Every directory above counts as well: `a` may be a symlink where `a/target` is a cache.
         let places = existing.iter().flat_map(|cache| cache.ancestors());
         let mut places: Vec<&str> =
             places.map(Utf8Path::as_str).filter(|place| !place.is_empty()).collect();
@@ -345,7 +346,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Makes index and files those of the commit.
+    /// Sets index and files to those of the commit.
     fn switch(&self) -> Result<(), CheckoutError> {
         let args = ["checkout", "--quiet", "--force", "--detach", self.commit.as_str()];
         let Err(first) = self.run(&args) else { return Ok(()) };

@@ -27,7 +27,7 @@ impl Bench {
         Checkout::prepare(&self.mirror, &self.world.path("gate"), commit, &caches)
     }
 
-    /// Prepares, and checks that the tree is the commit's and nothing else.
+    /// Prepares, and checks that the tree is exactly the commit's.
     fn exactly(&self, commit: &Oid, caches: &[&str]) -> Checkout {
         let checkout = self.prepare(commit, caches).unwrap();
         let tree = checkout.worktree();
@@ -127,13 +127,13 @@ fn a_link_in_the_place_of_a_cache_is_not_followed_and_not_kept() {
     let tree = bench.exactly(&first, &caches).worktree().to_owned();
     write(&tree.join("target/kept"), "1");
     write(&tree.join("web/cache/kept"), "1");
-    // The commit has links where the caches are: the caches give way.
+    // The commit has symlinks at the paths of caches: the caches are removed.
     let checkout = bench.exactly(&linked, &caches);
     assert_eq!(checkout.warm_caches(), [] as [Utf8PathBuf; 0]);
     assert!(std::fs::symlink_metadata(tree.join("target")).unwrap().is_symlink());
     std::fs::create_dir(precious.join("cache")).unwrap();
     assert_eq!(bench.exactly(&linked, &caches).warm_caches(), [] as [Utf8PathBuf; 0]);
-    // A gate made links where caches would be: they go.
+    // A gate created symlinks at the paths of caches: they are removed.
     bench.exactly(&first, &caches);
     symlink(&precious, tree.join("target")).unwrap();
     symlink(&precious, tree.join("web")).unwrap();
@@ -222,7 +222,7 @@ fn a_file_that_both_commits_have_is_not_written_again() {
     let first = bench.world.head(&bench.dir);
     let second = bench.world.commit(&bench.dir, &[("src/lib.rs", "changed\n")]);
     let tree = bench.exactly(&first, &[]).worktree().to_owned();
-    // Looking at it has refreshed the index; from here on only `prepare` writes it.
+    // Querying it has refreshed the index; from here on only `prepare` writes it.
     bench.prepare(&first, &[]).unwrap();
     let inode = || std::fs::metadata(tree.join("a.txt")).unwrap().ino();
     let before = inode();
@@ -273,7 +273,7 @@ fn submodules_and_large_files_are_filled_from_the_persons_side_each_time() {
         assert_eq!(read(&tree.join("sub/a.txt")), "a\n");
         assert_eq!(world.git(tree, &["status", "--porcelain", "--ignored", "-uall"]), "");
         assert!(!tree.join("sub/planted").exists());
-        // What a gate does in there does not stay.
+        // A gate's changes there are not kept.
         write(&tree.join("mine.bin"), "changed");
         write(&tree.join("sub/a.txt"), "changed");
         write(&tree.join("sub/planted"), "x");

@@ -1,8 +1,8 @@
-//! Clearing directories in which an agent or a gate has worked, without following any link it left there.
+//! Clears directories in which an agent or a gate has worked, without following any symlink left there.
 //!
-//! Nothing of the run may be alive any more: paths are looked at before they are used, which is no protection against
-//! a process that swaps them meanwhile. What cannot be removed (immutable files, mount points, files of other users) is
-//! an error that names the path; the caller uses another directory.
+//! No process of the run may be alive: paths are checked before use, which does not protect against a process that
+//! swaps them meanwhile. Anything that cannot be removed (immutable files, mount points, files of other users) is an
+//! error with its path; the caller uses another directory.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,7 +16,7 @@ use ralph_proc::removal::remove_tree;
 use super::call::Call;
 use super::{Git, GitError};
 
-/// How long git may take to write or clear a whole work tree.
+/// The timeout for writing or clearing a whole working tree.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// An operation on a file or directory failed.
@@ -35,14 +35,14 @@ impl FileError {
     }
 }
 
-/// A work tree could not be cleared.
+/// A working tree could not be cleared.
 #[derive(Debug)]
 pub(super) enum ClearError {
     Files(FileError),
     Git(GitError),
 }
 
-/// Removes every file that the index does not have, ignored or not, but for the caches.
+/// Removes every file that is not in the index, ignored or not, except for the caches.
 pub(super) fn clean(
     git: &Git,
     index: Option<&Utf8Path>,
@@ -58,7 +58,7 @@ pub(super) fn clean(
     if git.call(call.clone()).is_ok() {
         return Ok(());
     }
-    // There may be directories in which their owner can remove nothing, or that are too deep for paths.
+    // There may be directories without owner permissions, or too deep for paths.
     if let Some(worktree) = &git.place().worktree {
         remove_deep(worktree, caches).map_err(ClearError::Files)?;
         unlock(worktree.as_std_path(), caches).map_err(ClearError::Files)?;
@@ -66,10 +66,10 @@ pub(super) fn clean(
     git.call(call).map(|_| ()).map_err(ClearError::Git)
 }
 
-/// How many directories below each other are sure to have paths that programs can use.
+/// A directory depth at which paths are still short enough for all programs.
 const DEEPEST: usize = 200;
 
-/// Removes what lies deeper below a directory than paths reach; nothing that is worth keeping does.
+/// Removes everything that is too deep for paths; nothing worth keeping is.
 fn remove_deep(top: &Utf8Path, caches: &[Utf8PathBuf]) -> Result<(), FileError> {
     let mut waiting = vec![(top.as_std_path().to_owned(), 0)];
     while let Some((next, depth)) = waiting.pop() {
@@ -77,7 +77,7 @@ fn remove_deep(top: &Utf8Path, caches: &[Utf8PathBuf]) -> Result<(), FileError> 
             remove(&next)?;
             continue;
         }
-        // What cannot be listed is opened first.
+        // Make an unreadable directory readable first.
         let mode = fs::symlink_metadata(&next).map(|found| found.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o700 != 0o700) {
             let _ = fs::set_permissions(&next, Permissions::from_mode(0o700));
@@ -92,7 +92,7 @@ fn remove_deep(top: &Utf8Path, caches: &[Utf8PathBuf]) -> Result<(), FileError> 
     Ok(())
 }
 
-/// Tells whether a name can be that of a cache: a path inside the tree, outside of any git directory.
+/// Whether a name can be that of a cache: a path inside the tree, outside any git directory.
 pub(super) fn is_cache_name(name: &Utf8Path) -> bool {
     let inside =
         |part| matches!(part, Utf8Component::Normal(part) if !part.eq_ignore_ascii_case(".git"));
@@ -103,34 +103,34 @@ pub(super) fn make_dirs(path: &Utf8Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(|source| FileError::new("make", path, source))
 }
 
-/// Tells whether a path below `root` is a directory that is reached without a link.
+/// Whether a path below `root` is a directory that is reached without a symlink.
 pub(super) fn is_real_dir(root: &Utf8Path, path: &Utf8Path) -> bool {
     path.ancestors()
         .filter(|place| !place.as_str().is_empty())
         .all(|place| fs::symlink_metadata(root.join(place)).is_ok_and(|found| found.is_dir()))
 }
 
-/// Returns the patterns that `git clean` is to leave alone.
+/// Returns the patterns that `git clean` must keep.
 pub(super) fn keep_patterns(caches: &[Utf8PathBuf]) -> Vec<String> {
-    // The slash at the end makes a pattern match directories only: a link of that name goes.
+    // The trailing slash makes a pattern match directories only: a symlink of that name is removed.
     let pattern = |cache: &Utf8PathBuf| {
         format!("/{}/", String::from_utf8_lossy(&escape_bytes(cache.as_str().as_bytes())))
     };
     caches.iter().map(pattern).collect()
 }
 
-/// Returns the pattern that matches one path and nothing else.
+/// Returns the pattern that matches exactly one path.
 pub(super) fn file_pattern(path: &Path) -> String {
     format!("/{}", String::from_utf8_lossy(&escape_bytes(super::call::path_bytes(path))))
 }
 
-/// Escapes what `.gitignore` would take for a pattern, in a path that need not be text.
+/// Escapes pattern characters of `.gitignore` in a path that need not be UTF-8.
 pub(super) fn escape_bytes(path: &[u8]) -> Vec<u8> {
     let special = |byte: &u8| b"*?[]\\!# ".contains(byte);
     path.iter().flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte])).collect()
 }
 
-/// Removes whatever is at a path, without following links.
+/// Removes anything at a path, without following symlinks.
 pub(super) fn remove(path: impl AsRef<Path>) -> Result<(), FileError> {
     let path = path.as_ref();
     let metadata = match fs::symlink_metadata(path) {
@@ -144,7 +144,7 @@ pub(super) fn remove(path: impl AsRef<Path>) -> Result<(), FileError> {
     remove_tree(path).map_err(|source| FileError::new("remove", path, source))
 }
 
-/// Removes everything in a directory but the kept ones; both are named from `root`.
+/// Removes everything in a directory except the kept ones; both are relative to `root`.
 pub(super) fn remove_all_but(root: &Path, at: &Path, kept: &[&Path]) -> Result<(), FileError> {
     let dir = root.join(at);
     for entry in fs::read_dir(&dir).map_err(|source| FileError::new("read", &dir, source))? {
@@ -162,7 +162,7 @@ pub(super) fn remove_all_but(root: &Path, at: &Path, kept: &[&Path]) -> Result<(
     Ok(())
 }
 
-/// Gives the owner back the right to change one directory, which is no link.
+/// Restores the owner's permissions on one directory, which is not a symlink.
 pub(super) fn unlock_one(dir: &Path) -> Result<(), FileError> {
     let error = |source| FileError::new("unlock", dir, source);
     let mode = fs::symlink_metadata(dir).map_err(error)?.permissions().mode();
@@ -172,7 +172,7 @@ pub(super) fn unlock_one(dir: &Path) -> Result<(), FileError> {
     fs::set_permissions(dir, Permissions::from_mode(mode | 0o700)).map_err(error)
 }
 
-/// Gives the owner back the right to change every directory, without following links.
+/// Restores the owner's permissions on every directory, without following symlinks.
 pub(super) fn unlock(dir: &Path, but: &[Utf8PathBuf]) -> Result<(), FileError> {
     let mut waiting = vec![dir.to_owned()];
     while let Some(next) = waiting.pop() {

@@ -1,16 +1,17 @@
-//! Ralph's own commits: exactly the paths they are about, whatever else is staged or dirty.
+//! Ralph's own commits: exactly the given paths, whatever else is staged or dirty.
 //!
-//! The order is what makes it safe. `index.lock` is taken first, so that no other git moves the index underneath and a
-//! busy index is found before anything has changed. Then a copy of the index takes in the paths from the work tree; what
-//! changed there against `HEAD` goes over a second, temporary index that is `HEAD` and nothing else; its tree is
+//! The order makes it safe. `index.lock` is taken first, so that no other git changes the index meanwhile and a locked
+//! index is detected before anything has changed. Then the paths are added from the working tree to a copy of the
+//! index; their changes against `HEAD` go into a second, temporary index that equals `HEAD` otherwise; its tree is
 //! committed; the branch moves by compare-and-swap; last the copy becomes the index. A crash before the branch moves
-//! changes nothing; one right after leaves the paths to be staged again, which the next commit of them does.
+//! changes nothing; one right after it leaves the paths to be staged again, which the next commit of them does.
 //!
-//! A path whose *staged* content is neither that of `HEAD` nor that of the work tree is committed as the work tree has
-//! it, as `git commit -- path` does; the staged version is named in [`Committed::displaced`] for the caller to save, its
-//! object is there. A file that git was told not to look at (skip-worktree, assume-unchanged) is committed if it is named
-//! and there; what a sparse checkout leaves out is not taken for removed. Unmerged paths are refused. So are paths that a filter (LFS) would have to change, as no filter runs:
-//! a large file would be committed raw. Hooks do not run. The commit has one parent, also during a merge.
+//! A path whose *staged* content is neither that of `HEAD` nor that of the working tree is committed as in the working
+//! tree, like `git commit -- path`; the staged version is returned in [`Committed::displaced`] for the caller to save,
+//! its object exists. A file hidden from git (skip-worktree, assume-unchanged) is committed if it is named and exists;
+//! files excluded by a sparse checkout are not treated as removed. Unmerged paths are refused. So are paths that need a
+//! filter (LFS), because no filter runs: a large file would be committed raw. Hooks do not run. The commit has one
+//! parent, even during a merge.
 
 use std::collections::HashSet;
 use std::fs;
@@ -39,35 +40,35 @@ pub enum Signing {
 }
 
 impl Signing {
-    /// Returns what a setting that allows or forbids signing means.
+    /// Interprets a setting that allows or forbids signing.
     pub const fn allowed(is_allowed: bool) -> Signing {
         if is_allowed { Signing::AsThePersonDoes } else { Signing::Unsigned }
     }
 }
 
-/// What is to be committed.
+/// The parameters of a commit.
 #[derive(Clone, Debug)]
 pub struct CommitRequest<'a> {
-    /// Files and directories, named from the root of the work tree. A directory stands for its tracked files and those
-    /// that are not ignored; a file is taken also if it is ignored, and its absence is committed as its removal.
+    /// Files and directories, relative to the root of the working tree. A directory includes its tracked and its
+    /// unignored files; a file is included even if ignored, and a missing file is committed as removed.
     pub paths: &'a [PathBuf],
     pub message: &'a str,
     pub signing: Signing,
-    /// How long another holder of `index.lock` is waited for.
+    /// How long to wait for another holder of `index.lock`.
     pub patience: Duration,
 }
 
-/// A commit that was made.
+/// A created commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     pub id: Oid,
     pub parent: Option<Oid>,
-    /// The branch that it is on; `None` if `HEAD` is detached.
+    /// Its branch; `None` if `HEAD` is detached.
     pub branch: Option<String>,
-    /// What the parent has at the path of a file that was replaced, where that is known.
+    /// The parent's content at the path of a replaced file, if known.
     pub(crate) replaced: Option<Oid>,
     pub(crate) paths: Vec<PathBuf>,
-    /// Staged versions that neither the commit nor the work tree has.
+    /// Staged versions that are neither in the commit nor in the working tree.
     pub displaced: Vec<(PathBuf, Oid)>,
     /// Whether its objects and the new value of its ref were synced in the course of it. The `git` program decides that
     /// by its own settings.
@@ -101,7 +102,7 @@ pub enum CommitError {
     Git(#[from] GitError),
 }
 
-/// Commits the given paths as the work tree has them; `None` if `HEAD` has them so already.
+/// Commits the given paths as in the working tree; `None` if `HEAD` already has them.
 pub fn commit_paths(
     git: &Git,
     request: &CommitRequest<'_>,
@@ -109,7 +110,7 @@ pub fn commit_paths(
     commit_paths_as(git, request, None)
 }
 
-/// Commits the given paths; where one is replaced, only as it was written.
+/// Commits the given paths; a replaced one only in its written version.
 pub(super) fn commit_paths_as(
     git: &Git,
     request: &CommitRequest<'_>,
@@ -183,7 +184,7 @@ pub(super) fn commit_paths_as(
     }))
 }
 
-/// The steps of a commit; each is one call.
+/// The steps of a commit; each is one git call.
 pub(super) struct CommitSteps<'a> {
     pub(super) git: &'a Git,
     pub(super) drivers: &'a Drivers,
@@ -206,7 +207,7 @@ impl CommitSteps<'_> {
         Ok(self.git.call(call)?.stdout)
     }
 
-    /// Returns how an index differs from `HEAD` at the wanted paths.
+    /// Returns how an index differs from `HEAD` at the given paths.
     pub(super) fn staged(
         &self,
         index: &ScratchIndex,
@@ -220,7 +221,7 @@ impl CommitSteps<'_> {
         Ok(changes)
     }
 
-    /// Takes back that git is not to look at some of the files.
+    /// Clears the flags that hide some of the files from git.
     fn look_again(&self, index: &ScratchIndex, files: &HashSet<&Path>) -> Result<(), GitError> {
         if files.is_empty() {
             return Ok(());
@@ -247,7 +248,7 @@ impl CommitSteps<'_> {
         Ok(())
     }
 
-    /// Takes the paths from the work tree into an index.
+    /// Adds the paths from the working tree to an index.
     pub(super) fn take_in(&self, index: &ScratchIndex, paths: &[PathBuf]) -> Result<(), GitError> {
         let args = [
             "update-index",
@@ -260,7 +261,7 @@ impl CommitSteps<'_> {
         self.call(index, &args, &joined(paths)).map(|_| ())
     }
 
-    /// Writes the tree that is `HEAD` but for the changes.
+    /// Writes the tree of `HEAD` with the changes.
     fn tree_of(&self, git_dir: &Utf8Path, changes: &[PathChange]) -> Result<Oid, CommitError> {
         let index = ScratchIndex::absent(git_dir);
         self.call(&index, &["read-tree", self.base.as_str()], b"")?;
@@ -311,16 +312,16 @@ pub(super) fn parse_id(args: &[&str], output: &[u8]) -> Result<Oid, GitError> {
     Oid::parse(output.trim_ascii()).ok_or_else(|| unexpected(args, output))
 }
 
-/// How the names of indexes begin that are not yet the index.
+/// The prefix of temporary index files.
 const SCRATCH: &str = "ralph-index-";
 
-/// An index that is not yet the index; removed when dropped.
+/// A temporary index; removed on drop.
 pub(super) struct ScratchIndex {
     path: Utf8PathBuf,
 }
 
 impl ScratchIndex {
-    /// Names a file beside the index, where a split index finds its other half.
+    /// Names a file next to the index, where a split index finds its shared half.
     pub(super) fn absent(git_dir: &Utf8Path) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -329,7 +330,7 @@ impl ScratchIndex {
         ScratchIndex { path }
     }
 
-    /// Removes what commits that were killed left behind. While the index lock is held, no other process has one.
+    /// Removes leftovers of killed commits. While the index lock is held, no other process has one.
     pub(super) fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
@@ -353,7 +354,7 @@ impl ScratchIndex {
         self.path.as_str()
     }
 
-    /// Takes the place of the index, whose lock is held.
+    /// Replaces the index, whose lock is held.
     pub(super) fn become_index(self, git_dir: &Utf8Path) -> Result<(), CommitError> {
         let path = git_dir.join("index").into_std_path_buf();
         fs::rename(&self.path, &path).map_err(|source| CommitError::Write { path, source })
@@ -366,8 +367,8 @@ impl Drop for ScratchIndex {
     }
 }
 
-/// Copies an index with its time: a file of the same size that was changed in the same instant as the index was written
-/// is compared by content only because the index is not newer than the file.
+/// Copies an index with its mtime: a file of the same size, changed in the same instant as the index was written, is
+/// compared by content only because the index is not newer than the file.
 pub(super) fn copy_index(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let written = fs::metadata(from)?.modified()?;
@@ -378,7 +379,7 @@ pub(super) fn joined(paths: &[PathBuf]) -> Vec<u8> {
     paths.iter().flat_map(|path| path_bytes(path).iter().copied().chain([0])).collect()
 }
 
-/// Returns the files that are named themselves, and are there.
+/// Returns the explicitly named files that exist.
 fn named<'p>(git: &Git, paths: &'p [PathBuf]) -> HashSet<&'p Path> {
     let Some(root) = &git.place().worktree else { return HashSet::new() };
     let is_file = |path: &&Path| {
@@ -387,7 +388,7 @@ fn named<'p>(git: &Git, paths: &'p [PathBuf]) -> HashSet<&'p Path> {
     paths.iter().map(PathBuf::as_path).filter(is_file).collect()
 }
 
-/// Names the files that directories stand for.
+/// Expands directories into their files.
 fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommitError> {
     let root = git.place().worktree.as_ref().map(|worktree| worktree.as_std_path());
     let mut found = Vec::new();
@@ -411,7 +412,7 @@ fn expand(git: &Git, drivers: &Drivers, paths: &[PathBuf]) -> Result<Vec<PathBuf
         }
         let output = git.call(call)?.stdout;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        // A name that ends in a slash is a repository of its own.
+        // A name that ends in a slash is a nested repository.
         found.extend(names.filter(|name| !name.ends_with(b"/")).map(path_from));
     }
     found.sort();

@@ -92,7 +92,7 @@ fn a_file_is_committed_as_the_work_tree_has_it_and_another_staged_version_is_nam
     assert_eq!(made.displaced, [(PathBuf::from("a.txt"), staged.clone())]);
     assert_eq!(world.git(&dir, &["cat-file", "-p", staged.as_str()]), "staged");
     assert_eq!(status(&world, &dir), Vec::<String>::new());
-    // What is intended to be added, or ignored, is added when it is named.
+    // An intent-to-add or ignored file is added if it is named.
     write(&dir.join(".git/info/exclude"), "ignored\n");
     write(&dir.join("ignored"), "1");
     write(&dir.join("intended"), "1");
@@ -102,7 +102,7 @@ fn a_file_is_committed_as_the_work_tree_has_it_and_another_staged_version_is_nam
     assert_eq!(status(&world, &dir), Vec::<String>::new());
 }
 
-/// Git would remove the one from the index and overlook the other.
+/// Git would remove the one from the index and miss the other.
 #[test]
 fn a_file_that_git_was_told_not_to_look_at_is_committed_all_the_same() {
     for flag in ["--skip-worktree", "--assume-unchanged"] {

@@ -1,4 +1,4 @@
-//! The contents of many files at once, in flat memory and a handful of calls.
+//! Reads the contents of many files in bounded memory and a few git calls.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use super::oid::lines;
 use super::parse::{parse_batch, parse_batch_check};
 use super::{Git, GitError, Oid, unexpected};
 
-/// Bytes asked for in one call.
+/// Bytes requested per call.
 const BATCH: usize = 32 << 20;
 
 impl Git {
-    /// Returns what commits have at paths: a file's content (empty where it is larger than `limit`), or `None`.
+    /// Returns the contents of files at commits and paths (empty if larger than `limit`), or `None`.
     pub fn files_at(
         &self,
         wanted: &[(&Oid, &Path)],
         limit: usize,
     ) -> Result<Vec<Option<Vec<u8>>>, GitError> {
-        // A name with a newline in it would be two questions; such a file is not found.
+        // A name with a newline would be two requests; such a file is not found.
         let asked: Vec<usize> = (0..wanted.len())
             .filter(|index| !path_bytes(wanted[*index].1).contains(&b'\n'))
             .collect();
@@ -54,7 +54,7 @@ impl Git {
         Ok(contents)
     }
 
-    /// Tells whether the index has a file that is not to be in the work tree.
+    /// Whether the index has a file that is excluded from the working tree.
     pub fn is_left_out(&self, path: &Path) -> Result<bool, GitError> {
         let args = ["ls-files", "-v", "-z", "--"];
         let answer = self.call(Call::new(&args).name(path.as_os_str()))?;

@@ -1,9 +1,9 @@
-//! Ignored files of the person's work tree that come along into Ralph's own clones and checkouts: what `copy` and
-//! `.worktreeinclude` name. The caller read both when the person agreed to them: what an agent made of that list
-//! since then says nothing here.
+//! Ignored files of the person's working tree that are copied into Ralph's own clones and checkouts: those in `copy`
+//! and `.worktreeinclude`. The caller read both when the person agreed to them: an agent's later changes to that list
+//! have no effect.
 //!
-//! Only regular files that git ignores there: what is tracked is in the commit, and what is neither would become work.
-//! Links are not followed on either side, since a commit may have one where a copied file's directory should be.
+//! Only regular files that git ignores there: tracked files are in the commit, and others would become work. Symlinks
+//! are not followed on either side, because a commit may have one at the path of a copied file's directory.
 
 use std::fs::File;
 use std::io;
@@ -19,22 +19,23 @@ use super::call::{Call, path_from};
 use super::clearing::FileError;
 use super::{Git, GitError, LONG, regular_file};
 
-/// What a person wants to come along, as it was when they agreed to it: nothing of the work tree is asked again.
+/// The person's list at the time they agreed to it: nothing is read from the working tree again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyList {
-    /// Paths or patterns from the workspace.
+    /// Paths or patterns relative to the workspace.
     pub names: Vec<String>,
-    /// Lines of `.worktreeinclude`, as patterns from the workspace; `!` before one takes back what earlier ones name.
+    /// Lines of `.worktreeinclude`, as patterns relative to the workspace; a leading `!` excludes what earlier ones
+    /// match.
     pub patterns: Vec<String>,
 }
 
 impl CopyList {
-    /// Adds the lines of a list in a directory of the workspace, which are as in `.gitignore`.
+    /// Adds the lines of a list in a directory of the workspace, in `.gitignore` syntax.
     pub fn include(&mut self, directory: &Utf8Path, text: &str) {
         self.patterns.extend(text.lines().filter_map(|line| pattern_below(directory, line)));
     }
 
-    /// Returns what is about one repository of the workspace, named from there.
+    /// Returns the part for one repository of the workspace, relative to it.
     #[must_use]
     pub fn below(&self, repository: &Utf8Path) -> CopyList {
         if repository.as_str().is_empty() {
@@ -57,7 +58,7 @@ impl CopyList {
     }
 }
 
-/// Returns a line of an ignore list in a directory as a pattern from above.
+/// Converts a line of an ignore list in a directory into a pattern relative to the root.
 fn pattern_below(directory: &Utf8Path, line: &str) -> Option<String> {
     let line = line.trim_end_matches(['\r', ' ', '\t']);
     let (sign, line) = line.strip_prefix('!').map_or(("", line), |rest| ("!", rest));
@@ -65,25 +66,26 @@ fn pattern_below(directory: &Utf8Path, line: &str) -> Option<String> {
         return None;
     }
     let pattern = line.trim_start_matches('/');
-    // Without a slash inside, a name is meant in every directory below.
+    // Without a slash inside, a name matches in every directory below.
     let is_anchored = line.trim_end_matches('/').contains('/');
     let anywhere = if is_anchored || pattern.starts_with("**/") { "" } else { "**/" };
     let above = if directory.as_str().is_empty() { "" } else { "/" };
     Some(format!("{sign}{directory}{above}{anywhere}{pattern}"))
 }
 
-/// What comes along, from the root of the work tree.
+/// The files to copy, relative to the root of the working tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopiedFiles {
     pub files: Vec<PathBuf>,
-    /// What was named and is not ignored, so that it stays behind.
+    /// Named files that are not ignored, so they are not copied.
     pub not_ignored: Vec<PathBuf>,
-    /// Names of `copy` that nothing has.
+    /// Names in `copy` that do not exist.
     pub missing: Vec<String>,
 }
 
 impl Git {
-    /// Finds the files of the work tree that come along. The list's names and patterns are from `prefix`, the workspace.
+    /// Finds the files of the working tree to copy. The list's names and patterns are relative to `prefix`, the
+    /// workspace.
     pub fn copied_files(
         &self,
         prefix: &Utf8Path,
@@ -95,7 +97,7 @@ impl Git {
             let (sign, path) = line.strip_prefix('!').map_or(("", &**line), |rest| ("!", rest));
             inside(path).map(|path| format!("--exclude={sign}/{}", prefix.join(path)))
         };
-        // What is named outright comes last: no pattern takes it back.
+        // Explicit names come last: no pattern excludes them.
         let paths = names.iter().filter_map(|name| inside(name));
         let paths = paths.map(|path| format!("--exclude=/{}", prefix.join(path)));
         let patterns: Vec<String> = list.patterns.iter().filter_map(pattern).chain(paths).collect();
@@ -134,22 +136,22 @@ impl Git {
     }
 }
 
-/// Returns a name of `copy` as a path inside the workspace.
+/// Returns a name in `copy` as a path inside the workspace.
 fn inside(name: &str) -> Option<&Utf8Path> {
     let path = Utf8Path::new(name.trim_start_matches("./").trim_end_matches('/'));
     let is_inside = path.components().all(|part| matches!(part, Utf8Component::Normal(_)));
     (is_inside && !path.as_str().is_empty()).then_some(path)
 }
 
-/// Copies files from one tree to another; what is in the place of one already stays.
+/// Copies files from one tree to another; existing files are kept.
 ///
-/// The kernel shares the blocks where the file system can.
+/// The kernel shares the blocks if the file system can.
 pub fn bring_copies(from: &Utf8Path, to: &Utf8Path, files: &[PathBuf]) -> Result<(), FileError> {
     for path in files {
         let (source, target) = (from.as_std_path().join(path), to.as_std_path().join(path));
         let (mut source, _) = match regular_file::open(&source) {
             Ok(opened) => opened,
-            // It was removed meanwhile, or replaced by something else.
+            // It was removed or replaced meanwhile.
             Err(error) if regular_file::is_absence(&error) => continue,
             Err(error) => return Err(FileError::new("read", &source, error)),
         };
@@ -162,7 +164,8 @@ pub fn bring_copies(from: &Utf8Path, to: &Utf8Path, files: &[PathBuf]) -> Result
     Ok(())
 }
 
-/// Creates a file below a directory, with the directories above it, through no link. `None` if something is in its place.
+/// Creates a file below a directory, with its parent directories, without following symlinks. `None` if the path
+/// exists.
 fn create_below(root: &Utf8Path, path: &Path, mode: Mode) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut directory: OwnedFd = open(root.as_std_path(), flags, Mode::empty())?;

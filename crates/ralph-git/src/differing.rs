@@ -1,7 +1,7 @@
-//! Which files are not as an index has them, at a cost that grows with what may differ.
+//! Finds the files that differ from an index, at a cost proportional to what may differ.
 //!
-//! Times and sizes come first: what they cannot clear is refreshed by name, which compares contents, and asked about
-//! again. A refresh of the whole index would look at every file once more.
+//! Times and sizes are checked first: files they cannot clear are refreshed by name, which compares contents, and
+//! checked again. A refresh of the whole index would scan every file again.
 
 use std::path::PathBuf;
 
@@ -9,26 +9,26 @@ use super::commits::joined;
 use super::parse::{ChangeKind, PathChange, parse_raw_diff};
 use super::{GitError, unexpected};
 
-/// More names than this cost more than a look at everything, as git compares each file of an index with each name.
+/// With more names than this a full scan is cheaper, because git compares each file of an index with each name.
 const FEW: usize = 64;
 
-/// Lists the files whose times and sizes are not as the index has them; submodules are not entered.
+/// Lists the files whose times and sizes differ from the index; submodules are not entered.
 const DIFF_FILES: &[&str] =
     &["diff-files", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=dirty"];
 
-/// A command about an index and a work tree, both chosen by who runs it.
+/// A command on an index and a working tree, both chosen by the runner.
 pub(super) struct IndexCommand<'a> {
     pub(super) args: &'a [&'a str],
-    /// Files that it is about; none for all.
+    /// The files; empty for all.
     pub(super) paths: &'a [PathBuf],
     pub(super) input: &'a [u8],
-    /// Exit codes beside 0 that are an answer.
+    /// Exit codes in addition to 0 that are an answer.
     pub(super) accepted: &'a [i32],
 }
 
 type Runner<'r> = &'r dyn Fn(&IndexCommand<'_>) -> Result<Vec<u8>, GitError>;
 
-/// Returns the files that are not as an index has them; where `among` names some, perhaps those alone.
+/// Returns the files that differ from an index; if `among` is not empty, possibly only those.
 pub(super) fn differing(
     run: Runner<'_>,
     among: Option<&[PathBuf]>,
@@ -38,7 +38,7 @@ pub(super) fn differing(
     }
     let among = among.filter(|paths| paths.len() <= FEW).unwrap_or_default();
     let unsure = diff_files(run, among)?;
-    // What is not there is not compared, and may lie beyond a link.
+    // Missing files are not compared, and may be behind a symlink.
     let there = unsure.iter().filter(|change| change.kind != ChangeKind::Deleted);
     let there: Vec<PathBuf> = there.map(|change| change.path.clone()).collect();
     if there.is_empty() {
@@ -49,17 +49,17 @@ pub(super) fn differing(
     diff_files(run, if paths.len() <= FEW { &paths } else { among })
 }
 
-/// Brings times and sizes of files in line whose contents are as the index has them.
+/// Updates the index's times and sizes of files whose contents are unchanged.
 pub(super) fn refresh(run: Runner<'_>, paths: &[PathBuf]) -> Result<(), GitError> {
     if paths.is_empty() {
         return Ok(());
     }
-    // A refresh that finds changed files says so by its exit code.
+    // A refresh that finds changed files reports that by its exit code.
     let accepted = &[1];
     if paths.len() <= FEW {
         let args = &["add", "--refresh", "--pathspec-from-file=-", "--pathspec-file-nul"];
         let named = IndexCommand { args, paths: &[], input: &joined(paths), accepted };
-        // Refused where a name leads through a link or into a submodule by now.
+        // Refused if a name now leads through a symlink or into a submodule.
         if run(&named).is_ok() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! Files through which git writes: it follows a link in their place, and would append to, or replace, whatever that leads to.
+//! Files that git writes in place: it follows a symlink at their path, and would append to, or replace, its target.
 //!
-//! An agent that may write a git directory can put a link there. So before a call that changes something all of them are
-//! looked at. Links to whole directories that people make (shared objects, a shared `logs/refs`) stay what they are.
+//! An agent with write access to a git directory can plant a symlink there. So all of them are checked before a call
+//! that changes something. People's own links to whole directories (shared objects, a shared `logs/refs`) are allowed.
 
 use std::fs;
 

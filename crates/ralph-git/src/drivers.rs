@@ -1,16 +1,16 @@
-//! Programs whose configuration keys an agent may name freely, found and switched off.
+//! Finds and disables programs under configuration keys whose names an agent can choose.
 //!
-//! `filter.<name>.*` runs when git compares or stores a file, `hook.<name>.*` when refs or the index change. The names are
-//! the attacker's, so they are listed first and each is overridden. A filter that the person installed (LFS) is off as
-//! well: it reads the repository's configuration for programs to start. Files that it would have changed are found by
-//! [`Drivers::is_empty`] and an attribute check, and are not committed unfiltered.
+//! `filter.<name>.*` runs when git compares or stores a file, `hook.<name>.*` when refs or the index change. The names
+//! are chosen by the attacker, so they are listed first and each is overridden. A filter that the person installed
+//! (LFS) is disabled as well: it reads the repository's configuration for programs to start. Files that need it are
+//! found by [`Drivers::is_empty`] and an attribute check, and are not committed unfiltered.
 
 use super::call::{Call, UserConfig};
 use super::error::GitError;
 use super::parse::{GitSetting, parse_settings};
 use super::{Git, unexpected};
 
-/// The settings in force in one repository, and what switches its drivers off.
+/// The settings in force in one repository, and the overrides that disable its drivers.
 #[derive(Clone, Debug)]
 pub(super) struct Drivers {
     settings: Vec<GitSetting>,
@@ -19,7 +19,7 @@ pub(super) struct Drivers {
 }
 
 impl Drivers {
-    /// Lists the settings of a repository, the person's own included.
+    /// Lists the settings of a repository, including the person's own.
     pub(super) fn of(git: &Git) -> Result<Self, GitError> {
         let args = ["config", "--list", "--null", "--show-scope", "--includes"];
         let answer = git.call(Call::new(&args).person(UserConfig::Heard))?;
@@ -59,17 +59,17 @@ impl Drivers {
         Ok(Drivers { settings, overrides, filters })
     }
 
-    /// Returns the settings that switch every driver off.
+    /// Returns the settings that disable every driver.
     pub(super) fn overrides(&self) -> &[(String, String)] {
         &self.overrides
     }
 
-    /// Tells whether no filter is defined at all, so that no file needs one.
+    /// Whether no filter is defined at all, so that no file needs one.
     pub(super) fn is_empty(&self) -> bool {
         !self.filters
     }
 
-    /// Returns the settings of all files, in the order in which git reads them.
+    /// Returns the settings of all files, in git's order.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let from_files = self.settings.iter().filter(|setting| setting.scope != "command");
         from_files.map(|setting| (setting.key.as_str(), setting.value.as_str()))

@@ -1,4 +1,4 @@
-//! What can go wrong in a call of git, and what a person can do about it.
+//! Errors of git calls, with advice for the person.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use camino::Utf8PathBuf;
 
 use super::lock::{Holder, holder_of};
 
-/// A question to git was not answered.
+/// A git call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("program `{}` not found", .program.display())]
@@ -23,7 +23,7 @@ pub enum GitError {
     /// The repository is no longer where it was when it was opened.
     #[error("`{link}` no longer leads to `{expected}` (found {})", found.as_ref().map_or_else(|| "nothing".to_owned(), |found| format!("`{found}`")))]
     Repointed { link: Utf8PathBuf, expected: Utf8PathBuf, found: Option<Utf8PathBuf> },
-    /// Git would write to what a link leads to.
+    /// Git would write through a symlink.
     #[error("`{link}` is a symbolic link, and git would write where it leads")]
     Diverted { link: Utf8PathBuf },
     #[error("`git {args}` took longer than {} s", .after.as_secs())]
@@ -32,7 +32,7 @@ pub enum GitError {
     TooMuch { args: String, cap: usize },
     #[error("`git {args}` failed: {stderr}")]
     Failed { args: String, code: Option<i32>, stderr: String },
-    /// A signal ended it: the answer says nothing about the repository.
+    /// Killed by a signal: that says nothing about the repository.
     #[error("`git {args}` was ended by a signal")]
     Killed { args: String },
     #[error("the disk is full: `git {args}` could not write")]
@@ -47,7 +47,7 @@ pub enum GitError {
     },
     #[error("`git {args}` said something unexpected: `{output}`")]
     Unexpected { args: String, output: String },
-    /// A driver whose name cannot be passed on cannot be switched off either.
+    /// A driver whose name cannot be passed on cannot be disabled either.
     #[error("the configuration key `{key}` cannot be overridden")]
     UnnameableDriver { key: String },
 }
@@ -68,7 +68,7 @@ impl GitError {
         GitError::Failed { args, code, stderr: telling_line(&text) }
     }
 
-    /// Returns what a person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             GitError::NotFound { .. } => Some("install git, or put it on PATH".to_owned()),
@@ -86,14 +86,14 @@ impl GitError {
     }
 }
 
-/// Tells whether git failed because there is no room, or no more for this person.
+/// Whether git failed because of a full disk or an exceeded quota.
 pub(super) fn says_full(stderr: &str) -> bool {
     ["No space left on device", "Out of diskspace", "Disk quota exceeded"]
         .iter()
         .any(|words| stderr.contains(words))
 }
 
-/// Returns the lock file that stood in the way, if that is what git complains about.
+/// Returns the lock file that blocked git, if that is the error.
 fn locked_path(stderr: &str) -> Option<PathBuf> {
     let line = stderr.lines().find(|line| line.contains(".lock': File exists"))?;
     let start = line.find("Unable to create '")? + "Unable to create '".len();
@@ -101,9 +101,9 @@ fn locked_path(stderr: &str) -> Option<PathBuf> {
     Some(PathBuf::from(&line[start..end]))
 }
 
-/// Returns the line of stderr that names the failure, and where it only announces another one, that one too.
+/// Returns the line of stderr with the error, and if it only announces another one, that one too.
 fn telling_line(stderr: &str) -> String {
-    // What GnuPG says to programs is of no use to people.
+    // GnuPG's machine-readable status lines are useless to people.
     let is_told = |line: &&str| !line.is_empty() && !line.starts_with("[GNUPG:]");
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(is_told).collect();
     let names_it = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");

@@ -1,8 +1,8 @@
-//! What is true of a claimed commit.
+//! Measures a claimed commit.
 //!
-//! Measured against what was noted before the run: where every ref stood and what the person had left dirty. Questions
-//! about commits are put to the private mirror, which is filled first; the work tree is asked only for its own content.
-//! Nothing is concluded here: whether a fact stands in the way is the verdict's business.
+//! Compares with the state recorded before the run: every ref and the person's dirty files. Questions about commits are
+//! put to the private mirror, which is updated first; the working tree is asked only for its own content. Nothing is
+//! decided here: the verdict decides whether a fact is a problem.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,7 +19,7 @@ use super::scan::IndexFile;
 use super::settings::OwnSettings;
 use super::{Git, GitError, LONG, Oid, RefsSnapshot, unexpected};
 
-/// Something could not be measured.
+/// A measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     #[error(transparent)]
@@ -28,7 +28,7 @@ pub enum EvidenceError {
     Git(#[from] GitError),
 }
 
-/// A path that was not as `HEAD` has it, and which file that was.
+/// A path that differed from `HEAD`, and its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirtyPath {
     pub entry: StatusEntry,
@@ -36,7 +36,7 @@ pub struct DirtyPath {
     pub file: Option<FileStamp>,
 }
 
-/// Tells one state of a file from another; `ctime` cannot be set back.
+/// Identifies a state of a file; `ctime` cannot be set back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     pub inode: u64,
@@ -46,28 +46,28 @@ pub struct FileStamp {
     pub changed: (i64, i64),
 }
 
-/// Everything in a work tree that `HEAD` does not have so.
+/// Everything in a working tree that differs from `HEAD`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dirt {
     pub paths: Vec<DirtyPath>,
 }
 
-/// How the dirt of a work tree changed.
+/// The changes of a working tree's dirt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Dirty now and clean before: left by the run.
     pub new: Vec<PathBuf>,
-    /// Dirty before and still, but another file or state: the person's, touched since.
+    /// Dirty before and now, but another file or state: the person's, changed since.
     pub(crate) touched: Vec<PathBuf>,
-    /// Dirty before and clean now: committed, put back or removed.
+    /// Dirty before and clean now: committed, restored or removed.
     pub vanished: Vec<PathBuf>,
 }
 
 impl Dirt {
-    /// Looks at a work tree, but for what is Ralph's own in it: that has a guard and commits of its own.
+    /// Scans a working tree except for Ralph's own files, which have a separate guard and separate commits.
     pub fn of(git: &Git, own: &[PathBuf]) -> Result<Self, GitError> {
         let root = git.place().worktree.clone().unwrap_or_default();
-        // A home that is the work tree itself leaves nothing to look at.
+        // If home is the working tree itself, there is nothing to scan.
         let is_all = own.iter().any(|path| path.as_os_str().is_empty());
         let found = if is_all { Vec::new() } else { git.status_without(own)? };
         let stamped = |entry: StatusEntry| {
@@ -77,12 +77,12 @@ impl Dirt {
         Ok(Dirt { paths: found.into_iter().map(stamped).collect() })
     }
 
-    /// Returns what is known of a path.
+    /// Returns the entry of a path.
     pub fn find(&self, path: &Path) -> Option<&DirtyPath> {
         self.paths.iter().find(|dirty| dirty.entry.path == path)
     }
 
-    /// Compares with the dirt that there is now.
+    /// Compares with the current dirt.
     pub fn leftovers(&self, now: &Dirt) -> Leftovers {
         let mut leftovers = Leftovers::default();
         for dirty in &now.paths {
@@ -110,30 +110,29 @@ fn stamp(path: &Path) -> Option<FileStamp> {
     })
 }
 
-/// What was noted of one repository before the run.
+/// The state of one repository before the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// Where work on the item began; `None` if there was no commit yet.
+    /// The base of the item; `None` if there was no commit yet.
     pub base: Option<Oid>,
     pub refs: RefsSnapshot,
-    /// What refs pointed at when work on the item began, before its first run.
+    /// The targets of all refs when work on the item began, before its first run.
     #[serde(default)]
     pub begun: Vec<Oid>,
-    /// What the person committed while work on the item went on, by the ids of contents: no run's doing.
+    /// The person's commits during work on the item, by content ids: not done by any run.
     #[serde(default, with = "super::names::path_pairs_record")]
     pub theirs: Vec<(PathBuf, Option<Oid>)>,
     pub dirt: Dirt,
-    /// What was kept of the dirt.
+    /// The saved part of the dirt.
     #[serde(default)]
     pub saved: Option<SavedDirt>,
-    /// Files that git was told not to look at, and which they were.
+    /// Files hidden from git, with their states.
     #[serde(default, with = "super::names::path_pairs_record")]
     pub hidden: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
 impl Git {
-    /// Returns the files that git was told not to look at, so that no status names them. What a sparse checkout leaves
-    /// out is no file.
+    /// Returns the files hidden from git, which no status lists. Files excluded by a sparse checkout are not included.
     pub fn hidden(&self, own: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError> {
         let Some(root) = &self.place().worktree else { return Ok(Vec::new()) };
         let own_settings = OwnSettings::read(self.place());
@@ -141,7 +140,7 @@ impl Git {
             && let index = self.place().git_dir.join("index")
             && IndexFile::read(index.as_std_path(), settings.layout.format.kind()).is_ok()
         {
-            // Such an index has no entry with a flag of that kind.
+            // Such an index has no entry with such a flag.
             return Ok(Vec::new());
         }
         let args = ["ls-files", "-v", "-z", "--full-name"];
@@ -163,7 +162,7 @@ impl Git {
 }
 
 impl Before {
-    /// Whether a change is nothing but what the person had left uncommitted, or committed themselves.
+    /// Whether a change only consists of what the person had left uncommitted, or committed themselves.
     fn is_persons(&self, change: &PathChange) -> bool {
         let saved = self.saved.iter().flat_map(|saved| &saved.files);
         let mut persons = saved.chain(&self.theirs);
@@ -177,47 +176,47 @@ pub struct EvidenceRepository<'a> {
     pub git: &'a Git,
     pub mirror: &'a Mirror,
     pub before: &'a Before,
-    /// What is Ralph's own in this work tree: home and settings, named from its root.
+    /// Ralph's own paths in this working tree: home and settings, relative to its root.
     pub own: &'a [PathBuf],
 }
 
-/// What is true after a run, of the claimed commit and of every repository.
+/// The facts after a run, about the claimed commit and every repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitEvidence {
-    /// Where the commit exists; empty if nowhere, one entry but for copies of one repository.
+    /// Where the commit exists; empty if nowhere, one entry except for copies of one repository.
     pub commits: Vec<GitCommitEvidence>,
-    /// One per repository, in the order in which they were given.
+    /// One per repository, in the given order.
     pub repositories: Vec<RepositoryEvidence>,
 }
 
-/// What is true of the claimed commit in one repository.
+/// The facts about the claimed commit in one repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one measured fact")]
 pub struct GitCommitEvidence {
-    /// Which of the repositories.
+    /// The index of the repository.
     pub repository: usize,
     pub commit: CommitHeader,
-    /// Not the base, nor anything that led to it.
+    /// It is neither the base nor an ancestor of it.
     pub is_new_since_base: bool,
-    /// Nothing pointed at it, or at anything after it, before the run.
+    /// Before the run, no ref pointed to it or to a descendant of it.
     pub is_new_in_run: bool,
     pub descends_from_base: bool,
-    /// Refs that it can be reached from now; empty on a detached `HEAD`.
+    /// Refs from which it is reachable now; empty on a detached `HEAD`.
     pub on_refs: Vec<String>,
     /// Those of them that the run created or moved.
     pub on_moved_refs: Vec<String>,
-    /// It is where `HEAD` stands, or leads there.
+    /// It is `HEAD` or an ancestor of it.
     pub is_on_head: bool,
-    /// Changes between base and commit: outside Ralph's home, but for what the person had left uncommitted, and in it.
+    /// Changes between base and commit: outside Ralph's home, without the person's uncommitted files, and in it.
     pub outside_home: Vec<PathChange>,
     pub inside_home: Vec<PathChange>,
 }
 
-/// What is true of one repository after a run.
+/// The facts about one repository after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryEvidence {
     pub head_now: Head,
-    /// Refs whose old commits nothing leads to any more.
+    /// Refs whose old commits are no longer reachable.
     pub dropped: Vec<Dropped>,
     pub leftovers: Leftovers,
 }
@@ -228,18 +227,18 @@ pub struct Dropped {
     /// The ref, or `HEAD` of a worktree that was detached.
     pub name: String,
     pub old_tip: Oid,
-    /// The commits that are lost, newest first.
+    /// The lost commits, newest first.
     pub commits: Vec<Oid>,
 }
 
-/// Measures what is true of a claim: a commit's id, or a unique beginning of it.
+/// Measures a claim: a commit id, or a unique prefix of it.
 pub fn measure(
     repositories: &[EvidenceRepository<'_>],
     claimed: &str,
 ) -> Result<GitEvidence, EvidenceError> {
     let mut evidence = GitEvidence { commits: Vec::new(), repositories: Vec::new() };
     for (index, repository) in repositories.iter().enumerate() {
-        // A hash of nothing here may be one of a sibling's commits.
+        // A hash that is unknown here may be a commit of a sibling.
         let claimed = repository.git.find_commit(claimed.trim())?;
         let also: Vec<Oid> = claimed.iter().map(|commit| commit.id.clone()).collect();
         let now = repository.mirror.fill(repository.git, &also)?;
@@ -298,8 +297,8 @@ impl EvidenceRepository<'_> {
         })
     }
 
-    /// Returns the commit that a candidate is built on: the base, or one before it that differs from it in nothing but
-    /// what is Ralph's own. A branch from `origin/main` lacks the commits of home that nobody has pushed yet.
+    /// Returns the commit that a candidate is based on: the base, or an ancestor that differs from it only in Ralph's
+    /// own files. A branch from `origin/main` lacks the unpushed commits of home.
     fn began_at(&self, base: &Oid, id: &Oid) -> Result<Option<Oid>, EvidenceError> {
         let truth = self.mirror.git();
         if truth.is_ancestor(base, id)? {
@@ -311,7 +310,7 @@ impl EvidenceRepository<'_> {
         Ok(since.iter().all(|change| self.is_home(change)).then_some(common))
     }
 
-    /// Whether a commit is no one else's: not there when the item began, and not fetched since.
+    /// Whether a commit is not someone else's: it did not exist when the item began, and was not fetched since.
     fn is_nobodys(&self, id: &Oid, now: &RefsSnapshot) -> Result<bool, EvidenceError> {
         let remote =
             now.refs.iter().filter(|reference| reference.name.starts_with("refs/remotes/"));
@@ -321,7 +320,7 @@ impl EvidenceRepository<'_> {
             self.before.begun.iter().cloned().chain(remote).chain(fetched).collect();
         known.sort();
         known.dedup();
-        // What the mirror does not have cannot lead to what was claimed.
+        // Objects missing in the mirror cannot be descendants of the claim.
         let there = self.mirror.git().have(&known)?;
         let known: Vec<Oid> =
             known.into_iter().zip(there).filter(|(_, there)| *there).map(|(id, _)| id).collect();
@@ -332,7 +331,7 @@ impl EvidenceRepository<'_> {
         Ok(news.contains(id))
     }
 
-    /// Whether a change is a link that leads out of the tree: what it shows is not in the commit.
+    /// Whether a change is a symlink out of the tree: its target is not in the commit.
     fn leads_out(&self, commit: &Oid, change: &PathChange) -> Result<bool, GitError> {
         if change.modes.1 != "120000" {
             return Ok(false);
@@ -352,7 +351,7 @@ impl EvidenceRepository<'_> {
         Ok(false)
     }
 
-    /// A file moved out of home, or into it, changed something outside.
+    /// A file moved out of home, or into it, is a change outside.
     fn is_home(&self, change: &PathChange) -> bool {
         match &change.kind {
             ChangeKind::Renamed { from } => {
@@ -362,7 +361,7 @@ impl EvidenceRepository<'_> {
         }
     }
 
-    /// Returns which of the tips that were ever seen lead from a commit.
+    /// Returns which of the tips ever seen are descendants of a commit.
     fn tips_containing(&self, id: &Oid) -> Result<HashSet<Oid>, GitError> {
         let args = ["for-each-ref", "--format=%(objectname)", "--contains", id.as_str()];
         let output = self.mirror.git().ask(&args)?;
@@ -391,7 +390,7 @@ impl EvidenceRepository<'_> {
         let old: Vec<(String, Oid)> =
             refs.chain(heads).filter(|(_, id)| tips.binary_search(id).is_err()).collect();
         let old_tips: Vec<Oid> = old.iter().map(|(_, id)| id.clone()).collect();
-        // One question settles the usual case, in which nothing was dropped.
+        // One query settles the usual case, in which nothing was dropped.
         if truth.new_commits(&old_tips, &tips)?.is_empty() {
             return Ok(Vec::new());
         }
@@ -410,14 +409,14 @@ impl EvidenceRepository<'_> {
     }
 }
 
-/// Returns what was fetched last from elsewhere.
+/// Returns what was fetched last from a remote.
 fn fetched(git_dir: &camino::Utf8Path) -> Vec<Oid> {
     let text = fs::read(git_dir.join("FETCH_HEAD")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.lines().filter_map(|line| Oid::parse(line.split('\t').next()?.as_bytes())).collect()
 }
 
-/// Tells whether a path is one of Ralph's own, or inside one.
+/// Whether a path is one of Ralph's own, or inside one.
 pub fn is_own(own: &[PathBuf], path: &Path) -> bool {
     own.iter().any(|own| path.starts_with(own))
 }

@@ -15,7 +15,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A repository with a home in it, as it is when a run begins.
+    /// A repository with a home, as at the beginning of a run.
     fn new() -> Self {
         let world = World::new();
         let dir = world.repository("r");
@@ -78,7 +78,7 @@ fn an_honest_commit_on_the_branch_has_everything_in_its_favour() {
     assert_eq!(commit.inside_home, []);
     assert_eq!(repository.dropped, []);
     assert_eq!(repository.leftovers, Leftovers::default());
-    // Ancestry, not the tip: the commit before the last is as good.
+    // Ancestry, not the tip: the commit before the last is equally valid.
     let (commit, _) = scene.measure(first.as_str());
     let commit = commit.unwrap();
     assert!(commit.is_new_in_run && commit.descends_from_base && commit.is_on_head);
@@ -122,7 +122,7 @@ fn a_commit_on_a_feature_branch_or_a_detached_head_counts_and_says_where_it_is()
     assert!(commit.is_on_head && commit.is_new_in_run);
     assert_eq!(commit.on_refs, [] as [String; 0]);
     assert_eq!(repository.head_now, Head::Detached { id: id.clone() });
-    // It was left again: nothing points at it, and it is found all the same.
+    // It was left again: no ref points to it, and it is still found.
     world.git(dir, &["checkout", "-q", "main"]);
     let commit = scene.measure(id.as_str()).0.unwrap();
     assert!(!commit.is_on_head && commit.is_new_in_run && commit.on_refs.is_empty());
@@ -153,7 +153,7 @@ fn a_commit_that_lacks_nothing_but_commits_of_home_builds_on_the_base() {
     let commit = scene.measure(id.as_str()).0.unwrap();
     assert!(commit.is_new_since_base && commit.descends_from_base);
     assert_eq!((paths(&commit.outside_home), paths(&commit.inside_home)), (vec!["b"], vec![]));
-    // What of home its own commits change is told all the same.
+    // Changes to home in its own commits are still reported.
     let id = world.commit(dir, &[("ralph/plan.jsonl", "2")]);
     assert_eq!(paths(&scene.measure(id.as_str()).0.unwrap().inside_home), ["ralph/plan.jsonl"]);
 }
@@ -166,7 +166,7 @@ fn home_files_swept_in_are_told_apart_from_work() {
     let commit = scene.measure(id.as_str()).0.unwrap();
     assert_eq!(commit.outside_home, []);
     assert_eq!(paths(&commit.inside_home), ["ralph/SCRATCHPAD.md", "ralph/plan.jsonl"]);
-    // A file moved out of home is a change outside; a neighbour with the same beginning too.
+    // A file moved out of home is a change outside; so is a sibling with the same prefix.
     fs::rename(scene.dir.join("ralph/plan.jsonl"), scene.dir.join("plan.jsonl")).unwrap();
     let id = scene.world.commit(&scene.dir, &[("ralph2/x", "1")]);
     let commit = scene.measure(id.as_str()).0.unwrap();

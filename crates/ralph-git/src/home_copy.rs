@@ -1,10 +1,10 @@
-//! Ralph's own copy of home: a small repository in private state whose commits hold home and nothing else.
+//! Ralph's own copy of home: a small repository in private state whose commits contain only home.
 //!
-//! A workflow writes its state files here while agents work, so that the person's checkout stays as it is until something
-//! lands. The copy shares the object store of the private mirror: a landing needs no transfer of what was committed here.
-//! Its branch has one commit on top of the tip that it was last brought in line with, plus one commit for each transition.
+//! A workflow writes its state files here while agents work, so that the person's checkout stays unchanged until
+//! something lands. The copy shares the object store of the private mirror: a landing needs no transfer of its commits.
+//! Its branch has one commit on top of the tip it was last synchronised with, plus one commit for each transition.
 //!
-//! Not here: what to take from the person and how to merge it. That is decided by the workflow.
+//! Not here: what to take from the person and how to merge it. The workflow decides that.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ const BRANCH: &str = "refs/heads/home";
 /// Written last, so that a copy whose creation was interrupted is created again.
 const READY: &str = "ralph-home-copy";
 
-/// How the marks of repositories begin that were made to the end.
+/// The prefix of the marks of completely created repositories.
 const MADE: &str = "1\n";
 
 /// The copy cannot be used.
@@ -53,7 +53,7 @@ pub enum HomeCopyError {
 }
 
 impl HomeCopyError {
-    /// Returns it as a question that git did not answer.
+    /// Converts it to a git error.
     fn into_git(self) -> GitError {
         match self {
             HomeCopyError::Git(error) => error,
@@ -64,7 +64,7 @@ impl HomeCopyError {
     }
 }
 
-/// Whether the files of a copy still say where it stands: a loss of power, or somebody, may have changed them.
+/// Whether the ref files of a copy are intact: a power failure, or another process, may have changed them.
 fn is_whole(git_dir: &Utf8Path, mirror: &Mirror) -> bool {
     let read = |name: &str| fs::read_to_string(git_dir.join(name));
     let is_branch = read("HEAD").is_ok_and(|head| head == format!("ref: {BRANCH}\n"));
@@ -72,7 +72,7 @@ fn is_whole(git_dir: &Utf8Path, mirror: &Mirror) -> bool {
     let is_id = |text: &String| Oid::parse(text.trim_end().as_bytes()).is_some();
     let has_tip = match &tip {
         Ok(text) => is_id(text),
-        // Without a commit yet, or among the packed ones.
+        // Unborn, or a packed ref.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     let borrows = git_dir.join("objects").read_link_utf8();
@@ -82,16 +82,16 @@ fn is_whole(git_dir: &Utf8Path, mirror: &Mirror) -> bool {
         && borrows.is_ok_and(|objects| objects == mirror.objects_dir())
 }
 
-/// Tells whether the configuration of a repository of Ralph's own is as it was made, of which `mark` has a copy.
+/// Whether the configuration of a repository of Ralph's own is unchanged; `mark` has a copy of it.
 pub(super) fn has_own_config(git_dir: &Utf8Path, mark: &str) -> bool {
     let read = |name: &str| fs::read_to_string(git_dir.join(name)).ok();
     let (Some(config), Some(mark)) = (read("config"), read(mark)) else { return false };
-    // Those of an earlier Ralph have none.
+    // Marks of earlier versions have none.
     let known = mark.strip_prefix(MADE);
     known.is_some_and(|known| config == known || known.is_empty() && config.starts_with("[core]"))
 }
 
-/// Notes that a repository of Ralph's own is made, with its configuration.
+/// Marks a repository of Ralph's own as complete, with its configuration.
 pub(super) fn mark_made(git_dir: &Utf8Path, mark: &str) -> io::Result<()> {
     let config = fs::read_to_string(git_dir.join("config"))?;
     fs::write(git_dir.join(mark), format!("{MADE}{config}"))
@@ -112,7 +112,7 @@ pub struct HomeBlob {
     pub id: Oid,
 }
 
-/// What becomes of one path of a tree; `None` removes it.
+/// The new content of one path of a tree; `None` removes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeChange {
     pub path: PathBuf,
@@ -130,12 +130,12 @@ impl From<PathChange> for HomeChange {
 #[derive(Clone, Debug)]
 pub struct HomeCopy {
     git: Git,
-    /// Home, named from the root of the person's work tree and of the copy's.
+    /// Home, relative to the root of the person's working tree and of the copy's.
     inside: PathBuf,
 }
 
 impl HomeCopy {
-    /// Opens the copy in a directory, or creates it there. The flag tells whether it is new.
+    /// Opens the copy in a directory, or creates it there. The flag says whether it is new.
     pub fn open(
         mirror: &Mirror,
         directory: &Utf8Path,
@@ -151,7 +151,7 @@ impl HomeCopy {
             Err(_) => true,
         };
         if is_new {
-            // With its files: what they hold may be anything.
+            // Including its files, whose content is unknown.
             match fs::remove_dir_all(directory) {
                 Err(error) if !is_missing(&error) => return Err(create(error)),
                 _ => fs::create_dir_all(directory).map_err(create)?,
@@ -167,7 +167,7 @@ impl HomeCopy {
             fs::remove_dir_all(&objects).map_err(create)?;
             symlink(mirror.objects_dir(), &objects).map_err(create)?;
             fs::write(git_dir.join("HEAD"), format!("ref: {BRANCH}\n")).map_err(create)?;
-            // Nobody reads logs of its refs.
+            // Reflogs of its refs are never read.
             let config = fs::read_to_string(git_dir.join("config")).map_err(create)?;
             let config = format!("{config}[core]\n\tlogallrefupdates = false\n");
             fs::write(git_dir.join("config"), config).map_err(create)?;
@@ -186,21 +186,21 @@ impl HomeCopy {
         &self.git
     }
 
-    /// Has the next opening make the copy anew.
+    /// Makes the next opening recreate the copy.
     pub fn give_up(&self) -> Result<(), HomeCopyError> {
         let path = self.git.place().git_dir.join(READY);
         let removed = fs::remove_file(&path);
         removed.map_err(|source| HomeCopyError::Create { path, source })
     }
 
-    /// Tells whether all that the copy's own commits hold can be read.
+    /// Whether all content of the copy's own commits is readable.
     pub fn is_sound(&self) -> bool {
         let args = ["rev-list", "--objects", "--quiet", "--no-walk", "HEAD"];
         let is_unborn = || self.git.place().git_dir.join(BRANCH).symlink_metadata().is_err();
         self.git.ask(&args).is_ok() || is_unborn()
     }
 
-    /// Makes the copy's list of files anew if it cannot be read. Files are compared with the commit, whatever it says.
+    /// Rebuilds the copy's index if it is unreadable. Files are compared with the commit in any case.
     pub fn mend_index(&self) -> Result<(), GitError> {
         let index = self.git.place().git_dir.join("index");
         let _ = match index.symlink_metadata() {
@@ -212,14 +212,14 @@ impl HomeCopy {
         self.git.call(Call::new(&["read-tree", tree.as_str()]).timeout(LONG)).map(|_| ())
     }
 
-    /// Tells whether the list of files can be read.
+    /// Whether the index is readable.
     pub fn has_index(&self) -> bool {
         let Ok(own) = OwnSettings::read(self.git.place()) else { return false };
         let index = self.git.place().git_dir.join("index");
         IndexFile::read(index.as_std_path(), own.layout.format.kind()).is_ok()
     }
 
-    /// Makes a file of the copy what its last commit has; one that it does not have goes.
+    /// Restores files of the copy to its last commit; files that it lacks are removed.
     pub fn restore(&self, paths: &[PathBuf]) -> Result<(), GitError> {
         let tree = self.head_tree()?;
         let root = self.git.place().worktree.clone().expect("a copy of home has a work tree");
@@ -235,7 +235,7 @@ impl HomeCopy {
         self.git.call(Call::new(&["checkout-index", "--all", "--force"]).timeout(LONG)).map(|_| ())
     }
 
-    /// Returns the tree that holds home alone, as a commit has it; an empty one where there is no commit, or no home.
+    /// Returns the tree with only home, as in a commit; an empty one without a commit or a home.
     pub fn tree_at(&self, commit: Option<&Oid>) -> Result<Oid, GitError> {
         let Some(commit) = commit else { return Ok(self.git.object_format()?.empty_tree()) };
         let mut name = format!("{commit}:").into_bytes();
@@ -259,7 +259,7 @@ impl HomeCopy {
         Ok(tree)
     }
 
-    /// Returns the tree that the copy's own commits have come to.
+    /// Returns the tree of the copy's latest commit.
     pub fn head_tree(&self) -> Result<Oid, GitError> {
         let args = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
         match self.git.ask_whether(&args)? {
@@ -268,7 +268,7 @@ impl HomeCopy {
         }
     }
 
-    /// Returns the commits of the copy since it last stood on a tip, the oldest first: message and tree of each.
+    /// Returns the commits of the copy on top of a tip, oldest first: message and tree of each.
     pub fn steps(&self, tip: Option<&Oid>) -> Result<Vec<(String, Oid)>, GitError> {
         let since = tip.map(|tip| format!("^{tip}"));
         let mut args = vec!["log", "-z", "--reverse", "--topo-order", "--format=%T %B", "HEAD"];
@@ -290,14 +290,14 @@ impl HomeCopy {
             .ok_or_else(|| unexpected(&args, &output))
     }
 
-    /// Makes a commit of `tree` on top of `parent` the only one of the copy, and brings its files in line with it.
+    /// Makes a commit of `tree` on top of `parent` the only one of the copy, and updates its files.
     ///
-    /// Files come first: a crash in between leaves files that the next call finds as it wants them.
+    /// Files first: after a crash in between, the next call finds them already as wanted.
     pub fn stand_on(&self, parent: Option<&Oid>, tree: &Oid) -> Result<(), GitError> {
         let before = self.head_tree()?;
         if before != *tree {
-            // What differs between the trees is all that is written. That is refused where the index or a file is not as
-            // the commit before has it: after a crash.
+            // Only the difference between the trees is written. Git refuses that if the index or a file differs from
+            // the previous commit: after a crash.
             let step = ["read-tree", "-m", "-u", before.as_str(), tree.as_str()];
             if self.step_in_process(&before, tree).is_err()
                 && self.git.call(Call::new(&step).timeout(LONG)).is_err()
@@ -310,7 +310,7 @@ impl HomeCopy {
         self.git.ask(&["update-ref", BRANCH, id.as_str()]).map(|_| ())
     }
 
-    /// Writes what differs between two trees, at a cost that does not grow with home.
+    /// Writes the difference between two trees, at a cost independent of the size of home.
     fn step_in_process(&self, before: &Oid, tree: &Oid) -> Result<(), Unfit> {
         let kind = OwnSettings::read(self.git.place())?.layout.format.kind();
         let index = self.git.place().git_dir.join("index");
@@ -322,7 +322,7 @@ impl HomeCopy {
 }
 
 impl Git {
-    /// Returns how one tree became another, path by path, without a search for renames.
+    /// Returns the differences between two trees, path by path, without rename detection.
     pub fn tree_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<HomeChange>, GitError> {
         if from == to {
             return Ok(Vec::new());
@@ -332,7 +332,7 @@ impl Git {
 
     /// Writes the tree that differs from another by these changes; returns its id.
     ///
-    /// The cost grows with the directories on the way to what changes, and not with the tree.
+    /// The cost depends on the directories on the way to the changes, not on the size of the tree.
     pub fn tree_with(&self, tree: &Oid, changes: &[HomeChange]) -> Result<Oid, GitError> {
         if changes.is_empty() {
             return Ok(tree.clone());
@@ -359,7 +359,7 @@ impl Git {
         Ok(Oid::of(&made))
     }
 
-    /// Returns what a tree has at some paths, in their order.
+    /// Returns the entries of a tree at some paths, in order.
     pub fn blobs_in(
         &self,
         tree: &Oid,
@@ -407,7 +407,7 @@ impl Git {
         fresh.write(self.place().common_dir.join("objects").as_std_path()).map_err(unwritable)
     }
 
-    /// Makes an unsigned commit with Ralph as its author.
+    /// Creates an unsigned commit with Ralph as its author.
     fn commit_tree(
         &self,
         tree: &Oid,

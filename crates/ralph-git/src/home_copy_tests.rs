@@ -18,7 +18,7 @@ impl Stage {
         Stage { world, dir, mirror }
     }
 
-    /// Commits files in the person's repository and takes them into the mirror.
+    /// Commits files in the person's repository and updates the mirror.
     fn commit(&self, files: &[(&str, &str)]) -> Oid {
         let id = self.world.commit(&self.dir, files);
         self.mirror.fill(&self.world.open(&self.dir), &[]).unwrap();
@@ -92,7 +92,7 @@ fn a_tree_is_changed_by_path_and_a_commit_without_home_has_an_empty_one() {
     assert_eq!(copy.git().tree(&empty).unwrap(), []);
 }
 
-/// As a loss of power leaves files that were not synced.
+/// As after a power failure without syncing.
 #[test]
 fn a_copy_whose_own_files_are_damaged_is_made_anew() {
     for name in ["HEAD", "refs/heads/home", "config"] {

@@ -1,18 +1,19 @@
-//! Who Ralph commits as, and how the person signs.
+//! The identity of Ralph's commits, and the person's signing setup.
 //!
-//! A name may come from the repository's own configuration, as a person may have one per project; a program never.
+//! A name may come from the repository's own configuration, because a person may have one per project; a program never
+//! may.
 
 use super::drivers::Drivers;
 use super::settings::Settings;
 use super::{Git, GitProgram};
 
-/// Who commits.
+/// The identity of a committer.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-/// Each variable with the settings that it stands for, and the default where neither is set.
+/// Each variable with its corresponding settings, and the default if neither is set.
 const VARIABLES: [(&str, &str, &str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "author.name", "user.name", "Ralph"),
     ("GIT_AUTHOR_EMAIL", "author.email", "user.email", "ralph@localhost"),
@@ -21,7 +22,7 @@ const VARIABLES: [(&str, &str, &str, &str); 4] = [
 ];
 
 impl Git {
-    /// Returns the variables that tell git who the person is, as far as environment and configuration say.
+    /// Returns the variables with the person's git identity, as far as environment and configuration define it.
     pub fn known_identity(&self) -> Vec<(&'static str, String)> {
         let known = match Settings::read(self.program(), self.place()) {
             Ok(settings) => known(self.program(), |key| settings.value(key)),
@@ -51,12 +52,12 @@ fn known(
 }
 
 impl Identity {
-    /// Takes the person's identity from environment and configuration; Ralph's own stands in for what is missing.
+    /// Takes the person's identity from environment and configuration; Ralph's own replaces missing parts.
     pub(super) fn of(git: &Git, drivers: &Drivers) -> Self {
         Self::from_settings(git.program(), |key| drivers.value(key).map(str::to_owned))
     }
 
-    /// Does the same with settings that the caller has read.
+    /// The same with settings that the caller has read.
     pub(super) fn from_settings(
         program: &GitProgram,
         setting: impl Fn(&str) -> Option<String>,
@@ -69,7 +70,7 @@ impl Identity {
     }
 }
 
-/// How the person signs, by settings that no repository can change.
+/// The person's signing setup, from settings that no repository can change.
 pub(super) struct Signer {
     pub(super) option: String,
     pub(super) settings: Vec<(String, String)>,
@@ -81,7 +82,7 @@ impl Signer {
         let key = drivers.persons_value("user.signingkey").unwrap_or_default();
         let settings = [
             ("gpg.format", "openpgp"),
-            // The older name of the next one, to which it gives way.
+            // The legacy name of the next one, which takes precedence.
             ("gpg.program", "gpg"),
             ("gpg.openpgp.program", drivers.persons_value("gpg.program").unwrap_or("gpg")),
             ("gpg.x509.program", "gpgsm"),

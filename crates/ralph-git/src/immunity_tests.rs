@@ -1,4 +1,4 @@
-//! Every way known to us in which a repository's configuration starts a program, planted for real, against every call.
+//! Every known way in which a repository's configuration starts a program, planted for real, against every call.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Trap {
     }
 }
 
-/// A way to plant something, and the plain git command that falls for it, if an ordinary one does.
+/// A way to plant something, and the plain git command that triggers it, if an ordinary one does.
 type Plant = (&'static str, fn(&Trap), Option<&'static [&'static str]>);
 
 const HOOKS: &[&str] = &[
@@ -279,7 +279,7 @@ fn nothing_that_an_agent_plants_in_a_repository_is_run_by_a_call_of_ours() {
             assert!(trap.has_run(), "{name}: the plant does not work, so the test proves nothing");
         }
         trap.forget();
-        // Resolving names for the test itself must not set off the trap.
+        // Resolving names for the test itself must not trigger the trap.
         make_every_call(&trap);
         assert!(!trap.has_run(), "{name}: {}", std::fs::read_to_string(&trap.trace).unwrap());
     }

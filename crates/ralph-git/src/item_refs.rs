@@ -1,8 +1,8 @@
 //! State of items in flight: `refs/ralph/item/<key>/<n>` in the person's repository.
 //!
-//! Each ref is a small chain of commits whose trees hold only that item's files of home; the highest number is current.
-//! A write is a compare-and-swap: objects are on disk before the ref moves, and the ref moves only from the value that
-//! the caller read. So a crash leaves the old state or the new one.
+//! Each ref points to a small chain of commits whose trees contain only that item's files of home; the highest number
+//! is current. A write is a compare-and-swap: objects are on disk before the ref moves, and the ref moves only from the
+//! value that the caller read. So a crash leaves either the old or the new state.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ const ITEMS: &str = "refs/ralph/item/";
 /// The longest key in bytes; file systems allow 255 for a name, and git appends `.lock`.
 const LONGEST: usize = 200;
 
-/// An item's name, made safe for refs and file names.
+/// An item's name, encoded for refs and file names.
 ///
-/// Letters, digits, `-`, `_` and most dots stay as they are; `/` becomes `+`, every other byte `=xx`. No two names have
-/// the same key; one that is too long ends in a hash of the whole name.
+/// Letters, digits, `-`, `_` and most dots are kept; `/` becomes `+`, every other byte `=xx`. Keys are unique; one that
+/// is too long ends in a hash of the whole name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemKey(String);
 
@@ -42,7 +42,7 @@ impl ItemKey {
         for (at, letter) in letters.iter().enumerate() {
             let next = letters.get(at + 1);
             let is_plain = match letter {
-                // Git takes no dot at either end of a name, none after another, and none before `lock`.
+                // Git allows no dot at either end of a name, none after another, and none before `lock`.
                 '.' => {
                     at > 0
                         && next.is_some_and(|next| !matches!(next, '.' | '/'))
@@ -66,14 +66,14 @@ impl ItemKey {
             }
         }
         if key.is_empty() {
-            // No escape: `=` is always followed by two digits elsewhere.
+            // Unambiguous: elsewhere `=` is always followed by two digits.
             key.push('=');
         }
         if key.len() > LONGEST {
             let digest = Sha256::digest(name.as_bytes());
             let end = (0..=LONGEST - 40).rev().find(|end| key.is_char_boundary(*end));
             key.truncate(end.unwrap_or(0));
-            // No escape either.
+            // Unambiguous as well.
             key.push_str("=_");
             key.push_str(&hex(&digest[..16]));
         }
@@ -84,7 +84,7 @@ impl ItemKey {
         &self.0
     }
 
-    /// Returns the ref that keeps what a run of this item left uncommitted.
+    /// Returns the ref that keeps a run's uncommitted leftovers of this item.
     pub fn left_ref(&self) -> String {
         format!("refs/ralph/left/{self}")
     }
@@ -106,9 +106,9 @@ pub struct ItemRecord {
     pub key: ItemKey,
     pub number: u64,
     pub commit: Oid,
-    /// What the commit says.
+    /// The commit message.
     pub message: String,
-    /// The item's files of home, by their paths from the root of the work tree, sorted.
+    /// The item's files of home, by their paths from the root of the working tree, sorted.
     pub files: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -119,7 +119,7 @@ pub struct ItemWrite<'a> {
     pub number: u64,
     pub files: &'a [(PathBuf, Vec<u8>)],
     pub message: &'a str,
-    /// What the ref must point at now; `None` if there must be none.
+    /// The expected current target of the ref; `None` if it must not exist.
     pub previous: Option<&'a Oid>,
 }
 
@@ -142,7 +142,7 @@ pub enum ItemRefError {
 }
 
 impl Git {
-    /// Writes a new state of an item, if its ref still is where the caller found it; returns the commit.
+    /// Writes a new state of an item, if its ref still has the expected target; returns the commit.
     pub fn write_item(&self, write: &ItemWrite<'_>) -> Result<Oid, ItemRefError> {
         let unwritable = |Unfit(reason)| ItemRefError::Objects { key: write.key.clone(), reason };
         let (mut objects, is_shared) = self.object_store()?;
@@ -156,7 +156,7 @@ impl Git {
         }
         let tree = Oid::of(&changes.apply(&mut objects, &mut fresh, None)?);
         if is_shared {
-            // Git gives the files the permissions that others need.
+            // Git sets the file permissions that other users need.
             fresh.write_by_git(self)?;
         } else {
             let directory = self.place().common_dir.join("objects");
@@ -182,7 +182,7 @@ impl Git {
         Ok(Some(ItemRecord { key, number, commit, message, files }))
     }
 
-    /// Returns the current state of every item in flight, sorted by key: one question, then reads in process.
+    /// Returns the current state of every item in flight, sorted by key: one git call, then reads in process.
     pub fn read_items(&self) -> Result<Vec<ItemRecord>, ItemRefError> {
         let mut refs = self.item_refs(ITEMS)?;
         refs.sort();
@@ -199,7 +199,7 @@ impl Git {
         Ok(records)
     }
 
-    /// Returns the state under every number of every item in flight, sorted.
+    /// Returns all numbered states of every item in flight, sorted.
     pub fn read_every_item(&self) -> Result<Vec<ItemRecord>, ItemRefError> {
         let mut refs = self.item_refs(ITEMS)?;
         refs.sort();
@@ -212,13 +212,13 @@ impl Git {
         Ok(records)
     }
 
-    /// Removes the ref of a state, if it still is the one that the caller read; tells whether it was.
+    /// Removes the ref of a state, if it is unchanged since the caller read it; returns whether it was.
     pub fn drop_item(&self, record: &ItemRecord) -> Result<bool, ItemRefError> {
         let name = record.key.item_ref(record.number);
         Ok(self.swap_ref(&name, Some(&record.commit), None)?)
     }
 
-    /// Removes every ref of an item, if its current state still is the one that the caller read.
+    /// Removes every ref of an item, if its current state is unchanged since the caller read it.
     pub fn delete_item(&self, record: &ItemRecord) -> Result<(), ItemRefError> {
         let refs = self.item_refs(&format!("{ITEMS}{}/", record.key))?;
         let lost = || ItemRefError::Lost { key: record.key.clone() };
@@ -236,12 +236,12 @@ impl Git {
         Ok(())
     }
 
-    /// Tells whether an item may be in flight, without a process.
+    /// Whether an item may be in flight, without a process.
     pub fn may_have_items(&self) -> bool {
         self.may_have_refs(ITEMS)
     }
 
-    /// Tells whether there may be refs below a name that ends in a slash: a look at a directory and a file, and no process.
+    /// Whether there may be refs below a prefix that ends in a slash: checks a directory and a file, without a process.
     pub fn may_have_refs(&self, below: &str) -> bool {
         let common = &self.place().common_dir;
         let is_known = OwnSettings::read(self.place()).is_ok_and(|own| own.layout.refs_are_files);
@@ -263,7 +263,7 @@ impl Git {
         Ok(named.collect())
     }
 
-    /// Opens the objects, and tells whether several people share them.
+    /// Opens the objects, and returns whether the repository is shared by several users.
     fn object_store(&self) -> Result<(Objects, bool), GitError> {
         self.place().check()?;
         let (format, is_shared) = match OwnSettings::read(self.place()) {
@@ -273,7 +273,7 @@ impl Git {
         Ok((Objects::open(self.place(), format.kind()), is_shared))
     }
 
-    /// Moves a ref if it still is what it was; `false` if it is not.
+    /// Moves a ref if it is unchanged; `false` if it is not.
     pub(crate) fn swap_ref(
         &self,
         name: &str,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::testing::World;
 use super::*;
 
-/// Undoes [`ItemKey::new`] for keys that were not cut.
+/// Inverts [`ItemKey::new`] for keys that were not truncated.
 fn name_of(key: &str) -> Vec<u8> {
     let mut name = Vec::new();
     let mut rest = key.as_bytes();
@@ -144,7 +144,7 @@ fn the_state_of_an_item_is_read_back_and_moves_only_from_what_was_read() {
         let found = git.read_item(&one).unwrap().unwrap();
         assert_eq!((&found.commit, found.number), (&second, 1));
         assert_eq!(found.files, files(&state[..1]));
-        // The highest number counts, as a number.
+        // The highest number counts, compared numerically.
         put(&git, &one, 9, &state, None).unwrap();
         put(&git, &one, 10, &state, None).unwrap();
         let all = git.read_items().unwrap();
@@ -156,7 +156,7 @@ fn the_state_of_an_item_is_read_back_and_moves_only_from_what_was_read() {
             all.sort();
             all
         });
-        // What was read before cannot be deleted any more.
+        // A stale state can no longer be deleted.
         assert!(matches!(git.delete_item(&found), Err(ItemRefError::Lost { .. })));
         git.delete_item(&all[1]).unwrap();
         git.delete_item(&all[1]).unwrap();

@@ -1,12 +1,12 @@
-//! Git: typed questions to one repository, a private mirror of it, Ralph's own checkouts and commits, and evidence.
+//! Git: typed queries of one repository, a private mirror of it, Ralph's own checkouts and commits, and evidence.
 //!
-//! Questions go through the git binary, by plumbing commands whose output is made for programs. What is asked often and
-//! must be cheap is done in process: a commit of a few files ([`direct`]) and the [`history`] of one, with the binary to
-//! fall back on wherever a repository is not laid out as is known here. Invariants: nothing starts a program that a
-//! repository's configuration names (see [`call`]); every call has a timeout, and what is read in process is a regular
-//! file; a repository that was re-pointed since it was opened is refused ([`RepositoryLocation`]). What must be *true* is asked of the
-//! [`mirror`], whose objects were hashed when they came in; a workspace's own object store can be forged by whoever may
-//! write it.
+//! Queries go through the git binary, with plumbing commands whose output is made for programs. Frequent operations
+//! that must be cheap are done in process: a commit of a few files ([`direct`]) and the [`history`] of one, with the
+//! binary as the fallback if a repository has an unknown layout. Invariants: nothing starts a program named in a
+//! repository's configuration (see [`call`]); every call has a timeout, and only regular files are read in process; a
+//! repository that was redirected since it was opened is refused ([`RepositoryLocation`]). What must be *true* is asked
+//! of the [`mirror`], whose objects were hashed on arrival; a workspace's own object store can be forged by any process
+//! with write access.
 
 pub mod anchor;
 mod call;
@@ -93,28 +93,28 @@ use parse::{
 };
 use scan::Part;
 
-/// How long a walk over the whole tree or history may take.
+/// The timeout of a walk over the whole tree or history.
 const LONG: Duration = Duration::from_mins(5);
 
-/// Every ref of a repository, and where the `HEAD` of each of its worktrees stands.
+/// All refs of a repository, and the `HEAD` of each of its worktrees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefsSnapshot {
     pub head: Head,
     pub refs: Vec<Ref>,
-    /// One per worktree that has a commit, the main one included.
+    /// One per worktree that has a commit, including the main one.
     #[serde(with = "names::path_pairs_record")]
     pub worktree_heads: Vec<(PathBuf, Oid)>,
 }
 
 impl RefsSnapshot {
-    /// Returns what refs and `HEAD`s point at, but for refs of Ralph's own.
+    /// Returns the targets of refs and `HEAD`s, except for Ralph's own refs.
     pub fn tips_of_persons(&self) -> Vec<Oid> {
         let mut refs = self.clone();
         refs.refs.retain(|reference| !reference.name.starts_with("refs/ralph/"));
         refs.tips()
     }
 
-    /// Returns every commit or tag that something points at, each once.
+    /// Returns every commit or tag that a ref or `HEAD` points to, each once.
     pub(crate) fn tips(&self) -> Vec<Oid> {
         let refs = self.refs.iter().map(|reference| &reference.id);
         let heads = self.worktree_heads.iter().map(|(_, id)| id).chain(self.head.id());
@@ -135,7 +135,7 @@ impl RefsSnapshot {
 pub struct Git {
     program: GitProgram,
     place: RepositoryLocation,
-    /// Only Ralph writes its object store.
+    /// Whether only Ralph writes its object store.
     is_private: bool,
 }
 
@@ -145,12 +145,12 @@ impl Git {
         Ok(Git::at(program, RepositoryLocation::discover(dir)?))
     }
 
-    /// Opens a repository where it was found before.
+    /// Opens a repository at its known location.
     pub fn at(program: GitProgram, place: RepositoryLocation) -> Self {
         Git { program, place, is_private: false }
     }
 
-    /// Declares that only Ralph writes its object store, so what was read once can be cached.
+    /// Declares that only Ralph writes its object store, so objects can be cached once read.
     fn private(self) -> Self {
         Git { is_private: true, ..self }
     }
@@ -159,12 +159,12 @@ impl Git {
         &self.place
     }
 
-    /// Returns the git binary that answers.
+    /// Returns the git binary.
     pub fn program(&self) -> &GitProgram {
         &self.program
     }
 
-    /// Makes a call in this repository and nowhere else.
+    /// Makes a call in exactly this repository.
     fn call(&self, call: Call<'_>) -> Result<Answer, GitError> {
         self.place.check()?;
         if !call.only_reads() {
@@ -173,7 +173,7 @@ impl Git {
         self.call_unchecked(call)
     }
 
-    /// Makes a call without a look at the links between the directories, where they do not matter.
+    /// Makes a call without checking the links between the directories, if they do not matter.
     fn call_unchecked(&self, call: Call<'_>) -> Result<Answer, GitError> {
         let RepositoryLocation { git_dir, common_dir, worktree } = &self.place;
         let mut call = call.env("GIT_DIR", git_dir.as_str());
@@ -193,18 +193,18 @@ impl Git {
         self.call(Call::new(args)).map(|answer| answer.stdout)
     }
 
-    /// Asks something that is answered by success or exit code 1.
+    /// Makes a call that is answered by success or exit code 1.
     fn ask_whether(&self, args: &[&str]) -> Result<Option<Vec<u8>>, GitError> {
         let answer = self.call(Call::new(args).accept(&[1]))?;
         Ok((answer.code == Some(0)).then_some(answer.stdout))
     }
 
-    /// Tells whether history ends early here, as in a clone of the last few commits.
+    /// Whether the clone is shallow.
     pub fn is_shallow(&self) -> bool {
         self.place.shallow_file().symlink_metadata().is_ok_and(|found| found.len() > 0)
     }
 
-    /// Returns how this repository names its objects.
+    /// Returns the object format of this repository.
     pub(crate) fn object_format(&self) -> Result<ObjectFormat, GitError> {
         let args = ["rev-parse", "--show-object-format"];
         let output = self.ask(&args)?;
@@ -240,7 +240,7 @@ impl Git {
         Ok(RefsSnapshot { head: self.head()?, refs, worktree_heads })
     }
 
-    /// Returns the names of the branches, and of Ralph's own refs to accepted work, from which a commit can be reached.
+    /// Returns the names of the branches, and of Ralph's own refs to accepted work, from which a commit is reachable.
     pub fn refs_with(&self, commit: &str) -> Result<Vec<String>, GitError> {
         let contains = format!("--contains={commit}");
         let list =
@@ -250,7 +250,7 @@ impl Git {
         Ok(names.map(ref_name).collect())
     }
 
-    /// Returns the commits without parents that lead to `HEAD`.
+    /// Returns the root commits of `HEAD`.
     pub fn root_commits(&self) -> Result<Vec<Oid>, GitError> {
         if self.head()?.id().is_none() {
             return Ok(Vec::new());
@@ -258,7 +258,7 @@ impl Git {
         self.ids(&["rev-list", "--max-parents=0", "HEAD"])
     }
 
-    /// Tells whether one commit leads to another; a commit leads to itself.
+    /// Whether one commit is an ancestor of another; a commit is its own ancestor.
     pub fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
         let args = ["merge-base", "--is-ancestor", ancestor.as_str(), descendant.as_str()];
         self.ask_whether(&args).map(|answer| answer.is_some())
@@ -270,7 +270,7 @@ impl Git {
         Ok(output.and_then(|output| Oid::parse(output.trim_ascii())))
     }
 
-    /// Resolves what may be a commit: a whole id, or a beginning of one that is unique.
+    /// Resolves a possible commit: a whole id, or a unique prefix.
     pub fn find_commit(&self, claimed: &str) -> Result<Option<CommitHeader>, GitError> {
         let looks_like_id = (4..=64).contains(&claimed.len())
             && claimed.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -290,7 +290,7 @@ impl Git {
         parse_commit(header.id, &content).map(Some).ok_or_else(|| unexpected(&args, &content))
     }
 
-    /// Returns a commit; `None` if there is no such commit. It is read in process, where that can be.
+    /// Returns a commit; `None` if there is no such commit. It is read in process, if possible.
     pub(crate) fn commit_header(&self, id: &Oid) -> Result<Option<CommitHeader>, GitError> {
         let mut content = Vec::new();
         let (mut objects, _) = self.own_objects()?;
@@ -301,7 +301,7 @@ impl Git {
         }
     }
 
-    /// Tells for each object whether it is there.
+    /// Returns for each object whether it exists.
     pub fn have(&self, ids: &[Oid]) -> Result<Vec<bool>, GitError> {
         let input = lines(ids, Oid::to_string);
         let args = ["cat-file", "--batch-check"];
@@ -311,16 +311,16 @@ impl Git {
         Ok(found.iter().map(Option::is_some).collect())
     }
 
-    /// Returns how the tree of one commit (or tree) became that of another, with renames.
+    /// Returns the differences between the trees of two commits (or trees), with renames.
     pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
         match self.changes_in_process(from, to) {
-            // A file was renamed only if one came and one went.
+            // A rename needs both an added and a removed file.
             Ok(changes) if !may_be_renamed(&changes) => Ok(changes),
             _ => self.diff_trees("--find-renames", from, to),
         }
     }
 
-    /// Returns the same without renames: every path that differs is named.
+    /// The same without renames: every differing path is listed.
     pub(crate) fn plain_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError> {
         match self.changes_in_process(from, to) {
             Ok(changes) => Ok(changes),
@@ -335,7 +335,7 @@ impl Git {
         parse_raw_diff(&output).ok_or_else(|| unexpected(&args, &output))
     }
 
-    /// Returns the commits that lead to `tips` and to none of `known`, newest first.
+    /// Returns the commits reachable from `tips` and from none of `known`, newest first.
     pub fn new_commits(&self, tips: &[Oid], known: &[Oid]) -> Result<Vec<Oid>, GitError> {
         if tips.is_empty() {
             return Ok(Vec::new());
@@ -347,21 +347,21 @@ impl Git {
         parse_ids(&answer.stdout).ok_or_else(|| unexpected(&args, &answer.stdout))
     }
 
-    /// Returns what is not as `HEAD` has it: staged, changed and untracked files, each by name.
+    /// Returns the differences from `HEAD`: staged, changed and untracked files, each by name.
     ///
-    /// A submodule counts as changed when another commit is checked out in it; what is dirty inside is not looked at.
+    /// A submodule counts as changed when another commit is checked out in it; dirt inside is ignored.
     pub fn status(&self) -> Result<Vec<StatusEntry>, GitError> {
         self.status_without(&[])
     }
 
-    /// Tells whether the index has a file below a directory of the work tree.
+    /// Whether the index has a file below a directory of the working tree.
     pub fn has_tracked_within(&self, directory: &Path) -> Result<bool, GitError> {
         let call = Call::new(&["ls-files", "-z", "--"]).env("GIT_LITERAL_PATHSPECS", "0");
         let answer = self.call(call.name(pathspec(":(top,literal)", directory).as_os_str()))?;
         Ok(!answer.stdout.is_empty())
     }
 
-    /// Returns what is not as `HEAD` has it below a directory of the work tree.
+    /// Returns the differences from `HEAD` below a directory of the working tree.
     pub fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
         let part = Part { within: Some(directory), ..Part::default() };
         match self.quick_status(&part) {
@@ -370,8 +370,7 @@ impl Git {
         }
     }
 
-    /// Returns what is not as `HEAD` has it, but for some files and what lies below some directories: these are not even
-    /// looked at.
+    /// Returns the differences from `HEAD`, except for some files and directories, which are not even scanned.
     pub(crate) fn status_without(&self, paths: &[PathBuf]) -> Result<Vec<StatusEntry>, GitError> {
         let part = Part { but: paths, ..Part::default() };
         if let Some(status) = self.quick_status(&part) {
@@ -402,20 +401,20 @@ impl Git {
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
     }
 
-    /// Returns a file as a commit has it; `None` if it has none there.
+    /// Returns a file at a commit; `None` if it does not exist there.
     pub fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
         let mut question = format!("{commit}:").into_bytes();
         question.extend(call::path_bytes(path));
         question.push(b'\n');
         let args = ["cat-file", "--batch"];
         let answer = self.call(Call::new(&args).input(&question))?;
-        // The answer to a name with a newline in it is not one answer; such a file is not found.
+        // The answer for a name with a newline is ambiguous; such a file is not found.
         let objects = parse_batch(&answer.stdout).filter(|objects| objects.len() == 1);
         let found = objects.and_then(|mut objects| objects.pop().flatten());
         Ok(found.filter(|(header, _)| header.kind == "blob").map(|(_, content)| content))
     }
 
-    /// Returns every file, link and submodule of a commit.
+    /// Returns every file, symlink and submodule of a commit.
     pub fn tree(&self, commit: &Oid) -> Result<Vec<TreeEntry>, GitError> {
         let args = ["ls-tree", "-r", "-z", "--full-tree", commit.as_str()];
         let output = self.ask(&args)?;
@@ -433,7 +432,7 @@ fn may_be_renamed(changes: &[PathChange]) -> bool {
     has(ChangeKind::Added) && has(ChangeKind::Deleted)
 }
 
-/// Names a path of the work tree to a command that knows how to read more into it.
+/// Returns a pathspec with the given magic that matches the path literally.
 fn pathspec(magic: &str, path: &Path) -> OsString {
     let mut pathspec = OsString::from(magic);
     pathspec.push(path);

@@ -1,8 +1,8 @@
-//! Where a repository is, found once and held to.
+//! The location of a repository, found once and then enforced.
 //!
-//! An agent that may write in a work tree can re-point its `.git` file, a linked worktree's `commondir`, or plant a
-//! `commondir` in the main git directory: each makes git read another repository, with another configuration. So the
-//! places are found once, when the workspace is opened, and every later call first checks that they still lead there.
+//! An agent with write access to a working tree can redirect its `.git` file, a linked worktree's `commondir`, or plant
+//! a `commondir` in the main git directory: each makes git read another repository, with another configuration. So the
+//! locations are found once, when the workspace is opened, and every later call first checks that they are unchanged.
 
 use std::fs;
 use std::io;
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use super::error::GitError;
 
-/// The directories of one repository, absolute and without links.
+/// The directories of one repository, absolute and without symlinks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryLocation {
     pub git_dir: Utf8PathBuf,
-    /// The same as `git_dir` but in a linked worktree.
+    /// The same as `git_dir` except in a linked worktree.
     pub common_dir: Utf8PathBuf,
     /// `None` for a bare repository.
     pub worktree: Option<Utf8PathBuf>,
 }
 
 impl RepositoryLocation {
-    /// Returns where git notes that history ends early here.
+    /// Returns the file that lists the edge of a shallow history.
     pub(crate) fn shallow_file(&self) -> Utf8PathBuf {
         self.common_dir.join("shallow")
     }
 
-    /// Finds the repository that a directory is in.
+    /// Finds the repository of a directory.
     ///
-    /// The work tree is where `.git` lies, whatever `core.worktree` says.
+    /// The working tree is the directory of `.git`, whatever `core.worktree` says.
     pub fn discover(dir: &Utf8Path) -> Result<Self, GitError> {
         let none = || GitError::NotARepository { dir: dir.to_owned() };
         let dir = real_directory(dir).ok_or_else(none)?;
@@ -48,7 +48,7 @@ impl RepositoryLocation {
         Ok(RepositoryLocation { git_dir, common_dir, worktree: Some(worktree.to_owned()) })
     }
 
-    /// Checks that the links between the directories still lead where they led.
+    /// Checks that the links between the directories are unchanged.
     pub(crate) fn check(&self) -> Result<(), GitError> {
         if let Some(worktree) = &self.worktree {
             let found = git_dir_of(worktree);
@@ -60,7 +60,7 @@ impl RepositoryLocation {
         let mut dirs = vec![&self.git_dir, &self.common_dir];
         dirs.dedup();
         for dir in dirs {
-            // What was found above is a resolved path already.
+            // A path found above is already resolved.
             let is_resolved = self.worktree.is_some() && *dir == self.git_dir;
             let found = if is_resolved { shared_by(dir) } else { common_dir_of(dir) };
             if found.as_ref() != Some(&self.common_dir) {
@@ -74,12 +74,12 @@ impl RepositoryLocation {
 
 /// Resolves the path of a directory.
 pub fn real_directory(dir: &Utf8Path) -> Option<Utf8PathBuf> {
-    // Without `.` and doubled slashes, as the other way returns it.
+    // Without `.` and double slashes, like the other branch.
     let normal = || dir.components().collect();
     if is_real_directory(dir) { Some(normal()) } else { dir.canonicalize_utf8().ok() }
 }
 
-/// Returns where the `.git` of a work tree leads.
+/// Returns the target of a working tree's `.git`.
 fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
     let link = worktree.join(".git");
     if is_real_directory(&link) {
@@ -94,12 +94,12 @@ fn git_dir_of(worktree: &Utf8Path) -> Option<Utf8PathBuf> {
     worktree.join(target).canonicalize_utf8().ok()
 }
 
-/// Returns where a git directory keeps what it shares; itself if it shares nothing.
+/// Returns the common directory of a git directory; itself if it shares nothing.
 fn common_dir_of(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     shared_by(&real_directory(git_dir)?)
 }
 
-/// Does the same for a git directory whose path is resolved.
+/// The same for a git directory whose path is resolved.
 fn shared_by(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     let link = git_dir.join("commondir");
     match fs::symlink_metadata(&link) {
@@ -109,9 +109,10 @@ fn shared_by(git_dir: &Utf8Path) -> Option<Utf8PathBuf> {
     }
 }
 
-/// Tells whether an absolute path leads to a directory without any link on the way; to resolve it would give the same.
+/// Whether an absolute path leads to a directory without any symlink on the way, so that resolving it would not change
+/// it.
 ///
-/// One call instead of one for each directory on the way. Where the system has no such call, nothing is returned.
+/// One call instead of one for each directory on the way. If the system lacks that call, it returns false.
 #[cfg(target_os = "linux")]
 fn is_real_directory(path: &Utf8Path) -> bool {
     use camino::Utf8Component;
@@ -131,7 +132,7 @@ fn is_real_directory(_path: &Utf8Path) -> bool {
     false
 }
 
-/// Reads a file that holds one path; a FIFO or a flood in its place is no such file.
+/// Reads a file that contains one path; a FIFO or an oversized file does not count.
 fn read_small(path: &Utf8Path) -> Option<String> {
     let metadata = fs::symlink_metadata(path).ok()?;
     (metadata.is_file() && metadata.len() <= 64 << 10).then(|| fs::read_to_string(path).ok())?

@@ -1,11 +1,11 @@
-//! Lock files of git: who holds one, and those that Ralph itself takes.
+//! Lock files of git: their holders, and the locks that Ralph itself takes.
 //!
-//! Git leaves no name in a lock, so that one left by a dead process looks like any other. What can be found out is
-//! whether a process has it open, or is a git that works in this repository. Ralph marks those that it takes with a
-//! permission bit that means nothing on a file, and holds a kernel's lock on them, which ends with the process: so it
-//! recognises what an earlier Ralph left behind, whatever has been written to it.
+//! Git records no owner in a lock, so one left by a dead process looks like any other. It can only be determined
+//! whether a process has it open, or is a git that works in this repository. Ralph marks its own locks with a
+//! permission bit that is meaningless on a file, and holds a kernel lock on them, which ends with the process: so it
+//! recognises locks left by an earlier Ralph, whatever their content.
 //!
-//! A lock of git's own is removed only where the caller knows that it was left behind: everything that could have taken it
+//! Git's own lock is removed only if the caller knows that it was left behind: every process that could have taken it
 //! is dead ([`remove_left_behind`]).
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,14 +23,14 @@ use super::error::GitError;
 use super::notes::NOTES_REF;
 use super::{RepositoryLocation, regular_file};
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A live process has it open, or is a git that works in this repository.
     Alive { pid: u32, name: String },
-    /// No live process could have it: it was left behind.
+    /// No live process can hold it: it was left behind.
     Dead,
-    /// This system does not say.
+    /// The system does not tell.
     Unknown,
 }
 
@@ -51,10 +51,10 @@ impl Holder {
     }
 }
 
-/// The permission bit by which a lock of Ralph's is known.
+/// The permission bit that marks Ralph's own locks.
 const MARK: u32 = 0o1000;
 
-/// Finds out who holds a lock.
+/// Determines the holder of a lock.
 pub(super) fn holder_of(lock: &Path) -> Holder {
     let lock = lock.to_owned();
     witness::look(move || seen_holder_of(&lock))
@@ -81,7 +81,7 @@ fn seen_holder_of(lock: &Path) -> Holder {
             && match fs::read_link(process.path().join("cwd")) {
                 Ok(cwd) => cwd.starts_with(git_dir) || cwd.starts_with(worktree),
                 Err(error) => {
-                    // A git of another user, which could work here.
+                    // A git process of another user, which could work here.
                     is_hidden |= error.kind() == io::ErrorKind::PermissionDenied;
                     false
                 }
@@ -98,10 +98,10 @@ fn has_open(process: &Path, lock: &Path) -> bool {
     descriptors.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == lock))
 }
 
-/// Removes a lock that a killed Ralph left; returns whether it did.
+/// Removes a lock left by a killed Ralph; returns whether it did.
 ///
-/// The file is held open and locked meanwhile: between the check and the removal no other process can remove it and take
-/// the lock again, which would then be removed instead.
+/// The file is held open and locked meanwhile: otherwise, between the check and the removal, another process could
+/// remove it and take the lock again, which would then be removed instead.
 pub(super) fn remove_abandoned(lock: &Path) -> bool {
     let Ok((file, metadata)) = regular_file::open(lock) else { return false };
     if metadata.mode() & MARK == 0 {
@@ -112,12 +112,12 @@ pub(super) fn remove_abandoned(lock: &Path) -> bool {
     !is_held && is_there() && fs::remove_file(lock).is_ok()
 }
 
-/// How long a lock that seems to be left behind is watched before it is removed. A process that takes one in a way that cannot be
-/// seen from here is done within that time.
+/// How long an apparently abandoned lock is watched before it is removed. A process that holds one without being
+/// visible from here is done within that time.
 const WATCHED: Duration = Duration::from_millis(500);
 
 impl RepositoryLocation {
-    /// Returns the locks that a git or a Ralph that is killed in the middle of a commit or a note leaves.
+    /// Returns the locks that a git or Ralph killed in the middle of a commit or a note leaves.
     pub fn lock_files(&self) -> Vec<Utf8PathBuf> {
         let head = regular_file::read(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
         let head = head.and_then(|head| String::from_utf8(head).ok()).unwrap_or_default();
@@ -128,16 +128,16 @@ impl RepositoryLocation {
         own.into_iter().chain(shared).collect()
     }
 
-    /// Returns the lock of the ref that holds Ralph's notes.
+    /// Returns the lock of the ref with Ralph's notes.
     pub fn notes_lock(&self) -> Utf8PathBuf {
         self.common_dir.join(format!("{NOTES_REF}.lock"))
     }
 }
 
-/// Removes a lock that was left behind by a process that is dead, and says whether it did.
+/// Removes a lock that was left behind by a dead process, and returns whether it did.
 ///
-/// The caller must know that the process which took it has ended; visible processes are checked as well, and a
-/// lock that a living one could have stays.
+/// The caller must know that the process which took it has ended; visible processes are checked as well, and a lock
+/// that a live one could hold is kept.
 pub fn remove_left_behind(lock: &Path) -> bool {
     let unheld = || {
         let found = fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
@@ -148,12 +148,13 @@ pub fn remove_left_behind(lock: &Path) -> bool {
     sleep(WATCHED);
     let Ok((file, _)) = regular_file::open(lock) else { return false };
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-    // Else this process would be found as one that has it.
+    // Otherwise this process would be found as its holder.
     drop(file);
     !is_held && unheld() == Some(first) && fs::remove_file(lock).is_ok()
 }
 
-/// Retries until it succeeds or the time is over. The lock of a killed Ralph is removed; any other is reported with its holder.
+/// Retries until it succeeds or the time has elapsed. The lock of a killed Ralph is removed; any other is reported with
+/// its holder.
 fn with_patience<T>(
     lock: &Path,
     patience: Duration,
@@ -183,7 +184,7 @@ pub(super) fn wait_for_others(lock: &Path, patience: Duration) -> Result<(), Git
     with_patience(lock, patience, || Ok(fs::symlink_metadata(lock).is_err().then_some(())))
 }
 
-/// A lock of git's that this process has: until it is dropped, or has become what it protects.
+/// A git lock held by this process: until it is dropped, or has replaced the file it protects.
 #[derive(Debug)]
 pub(super) struct LockFile {
     path: PathBuf,
@@ -192,19 +193,19 @@ pub(super) struct LockFile {
 }
 
 impl LockFile {
-    /// Takes a lock, waiting for another holder at most for `patience`; one left by a killed Ralph is removed.
+    /// Takes a lock, waiting for another holder at most `patience`; one left by a killed Ralph is removed.
     pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, GitError> {
         with_patience(path, patience, || Self::create(path))
     }
 
-    /// Makes the lock; `None` if it is taken.
+    /// Creates the lock; `None` if it is taken.
     fn create(path: &Path) -> io::Result<Option<Self>> {
         let made = OpenOptions::new().write(true).create_new(true).mode(MARK | 0o666).open(path);
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             made => made?,
         };
-        // One who met it just now, not held yet, may be about to remove it.
+        // A process that found the file before it was locked may be about to remove it.
         let _ = flock(&file, FlockOperation::LockExclusive);
         if file.metadata()?.nlink() == 0 {
             return Ok(None);
@@ -212,12 +213,12 @@ impl LockFile {
         Ok(Some(LockFile { path: path.to_owned(), file, is_given_away: false }))
     }
 
-    /// Returns the lock itself, to write to it what it is to become.
+    /// Returns the lock file itself, to write the new content.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives the lock the name of what it protects, with these permissions.
+    /// Renames the lock to the file it protects, with these permissions.
     pub(super) fn become_file(
         mut self,
         path: &Path,
@@ -225,7 +226,8 @@ impl LockFile {
     ) -> io::Result<()> {
         fs::rename(&self.path, path)?;
         self.is_given_away = true;
-        // The mark goes last: it does no harm there, and a lock without it could not be distinguished from others.
+        // The mark is removed last: it does no harm there, and a lock without it could not be distinguished from
+        // others.
         let own = || self.file.metadata().ok().map(|made| made.permissions());
         if let Some(permissions) = permissions.or_else(own) {
             let unmarked = Permissions::from_mode(permissions.mode() & !MARK);
@@ -268,7 +270,7 @@ mod tests {
         fs::create_dir_all(&git_dir).unwrap();
         let path = git_dir.join("index.lock");
         let take = || LockFile::take(&path, Duration::from_millis(20));
-        // As one leaves it that dies at once, and one that dies while it writes the new index.
+        // As left by a process that dies at once, and by one that dies while it writes the new index.
         for text in ["", "DIRC"] {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(MARK | 0o644)).unwrap();
@@ -302,7 +304,7 @@ mod tests {
             assert!(remove_left_behind(&path) && !path.exists(), "{name}");
             assert!(!remove_left_behind(&path), "{name}");
         }
-        // One that Ralph has taken, and one that is no file.
+        // One held by Ralph, and one that is not a file.
         let path = git_dir.join("index.lock");
         let lock = LockFile::take(&path, Duration::ZERO).unwrap();
         assert!(!remove_left_behind(&path));

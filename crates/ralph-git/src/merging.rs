@@ -1,11 +1,11 @@
-//! Merging files line by line, as git does it, and telling git who merges otherwise.
+//! Line-based merges by git, and configuring a merge driver.
 
 use std::path::Path;
 
 use super::call::Call;
 use super::{Git, GitError, GitProgram};
 
-/// What a merge of lines came to.
+/// The result of a line-based merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineMerge {
     Clean,
@@ -13,12 +13,12 @@ pub enum LineMerge {
     Conflicts,
 }
 
-/// Merges line by line what `ours` and `theirs` made of `base`, into `ours`.
+/// Merges `ours` and `theirs`, which derive from `base`, line by line into `ours`.
 pub fn merge_lines(
     program: &GitProgram,
     [base, ours, theirs]: [&Path; 3],
 ) -> Result<LineMerge, GitError> {
-    // With conflicts git exits with their number.
+    // On conflicts git exits with their number.
     let counts: Vec<i32> = (1..=127).collect();
     let name = |path: &Path| path.to_string_lossy().into_owned();
     let (base, ours, theirs) = (name(base), name(ours), name(theirs));
@@ -28,19 +28,19 @@ pub fn merge_lines(
     Ok(if answer.code == Some(0) { LineMerge::Clean } else { LineMerge::Conflicts })
 }
 
-/// Returns how two files differ, as git shows it; nothing if they do not.
+/// Returns the diff of two files as git shows it; empty if they are equal.
 pub fn difference(program: &GitProgram, [old, new]: [&Path; 2]) -> Result<String, GitError> {
     let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
     let args =
         ["diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--", &old, &new];
-    // Files that differ are exit code 1.
+    // Different files give exit code 1.
     let answer = Call::new(&args).accept(&[1]).run(program)?;
     Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
 impl Git {
-    /// Names the program that merges files of an attribute, in this repository's own configuration; `false` if that one
-    /// is named already, or another that is not to be replaced.
+    /// Sets the merge driver of an attribute in this repository's own configuration; `false` if it is already set, or
+    /// another one must not be replaced.
     pub fn name_merge_driver(
         &self,
         driver: &str,

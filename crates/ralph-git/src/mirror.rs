@@ -1,17 +1,18 @@
-//! The private mirror: every commit that a workspace's repository ever pointed at, with objects that were hashed on arrival.
+//! The private mirror: every commit that a workspace's repository ever pointed to, with objects hashed on arrival.
 //!
-//! Git does not hash what it reads, so whoever may write an object store can change what a commit *contains* without
-//! changing its id. The mirror is a bare repository in private state, filled by fetch, which hashes; it never borrows
-//! objects from the workspace. Invariant: an object in the mirror is what its id says, and none is ever removed.
+//! Git does not hash what it reads, so a process with write access to an object store can change the *content* of a
+//! commit without changing its id. The mirror is a bare repository in private state, filled by fetch, which hashes; it
+//! never borrows objects from the workspace. Invariant: an object in the mirror matches its id, and none is ever
+//! removed.
 //!
-//! Each tip that was seen is kept under `refs/ralph/seen/<id>`, named after itself: nothing is overwritten when a branch
-//! is moved, names cannot collide (`a` deleted, `a/b` made), and a tip that is there already costs nothing. Which ref
-//! pointed where is the caller's [`RefsSnapshot`]. Tags come as the tips that they are; none is followed by git itself.
-//! Where there are many, those that lead to `HEAD` and that nothing points at any more are forgotten: what they kept, the
-//! tip of `HEAD` keeps.
+//! Each seen tip is kept under `refs/ralph/seen/<id>`, named after itself: nothing is overwritten when a branch moves,
+//! names cannot collide (`a` deleted, `a/b` created), and an existing tip costs nothing. The caller's [`RefsSnapshot`]
+//! records which ref pointed where. Tags are handled as the tips that they are; git itself follows none. If there are
+//! many, tips that are ancestors of `HEAD` and not targets of any ref are dropped: the tip of `HEAD` keeps their
+//! commits.
 //!
 //! A source with missing blobs (a partial clone) cannot be fetched from without asking its remote, which would run
-//! programs that its configuration names; what is there is packed instead and hashed on arrival all the same.
+//! programs named in its configuration; instead the existing objects are packed and also hashed on arrival.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,18 +32,18 @@ use super::{
 };
 
 pub(super) const SEEN: &str = "refs/ralph/seen/";
-/// How many tips are kept before those are forgotten that others lead to: every fill looks at each of them.
+/// How many tips are kept before redundant ones are dropped: every fill checks each of them.
 const MANY: usize = if cfg!(test) { 8 } else { 200 };
 /// A first fill of a large repository.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(30);
-/// Its presence says that the mirror was made to the end.
+/// Its presence means that the mirror was created completely.
 pub(super) const READY: &str = "ralph-mirror";
-/// Its presence says that the source lacked objects of its own accord.
+/// Its presence means that the source lacked objects on purpose.
 const PARTIAL: &str = "ralph-partial";
-/// Its presence says that the source was shallow when the mirror was made.
+/// Its presence means that the source was shallow when the mirror was created.
 const SHALLOW: &str = "ralph-shallow";
 
-/// Old and harmless flaws of commits and trees that real histories have; all others are refused.
+/// Old and harmless flaws of commits and trees in real histories; all others are refused.
 const TOLERATED: &[&str] = &[
     "badDate",
     "badDateOverflow",
@@ -60,19 +61,19 @@ const TOLERATED: &[&str] = &[
     "zeroPaddedFilemode",
 ];
 
-/// The mirror could not take in what the workspace has.
+/// The mirror could not import the workspace's objects.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
-    /// Objects are not what their ids say, or the repository is not the one it was.
+    /// Objects do not match their ids, or the repository was replaced.
     #[error("the repository at `{source_dir}` was forged: {detail}")]
     Forged { source_dir: Utf8PathBuf, detail: String },
     /// Objects or refs are missing or cannot be read.
     #[error("the repository at `{source_dir}` is damaged: {detail}")]
     Damaged { source_dir: Utf8PathBuf, detail: String },
-    /// An object is well hashed but of a form that attacks whoever checks it out.
+    /// An object matches its id but is crafted to attack a checkout.
     #[error("the repository at `{source_dir}` holds an unsafe object: {detail}")]
     Unsafe { source_dir: Utf8PathBuf, detail: String },
-    /// Somebody or something has changed the mirror itself.
+    /// The mirror itself was changed.
     #[error("Ralph's own copy of the repository, `{path}`, is damaged")]
     Unsound { path: Utf8PathBuf },
     #[error("cannot write the mirror `{path}`")]
@@ -86,7 +87,7 @@ pub enum MirrorError {
 }
 
 impl MirrorError {
-    /// Whether it says something of what is in the source, and not of the machine.
+    /// Whether it concerns the content of the source rather than the machine.
     pub const fn is_of_source(&self) -> bool {
         matches!(
             self,
@@ -94,7 +95,7 @@ impl MirrorError {
         )
     }
 
-    /// Returns what is wrong, without the path of the source.
+    /// Returns the problem, without the path of the source.
     pub fn problem(&self) -> String {
         match self {
             MirrorError::Forged { detail, .. } => format!("it was forged: {detail}"),
@@ -105,7 +106,7 @@ impl MirrorError {
     }
 }
 
-/// Whose repository the mirror is filled from.
+/// The owner of the source repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Person,
@@ -120,7 +121,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Opens the mirror in a directory, or makes it there for the repository that it is to mirror.
+    /// Opens the mirror in a directory, or creates it there for a source repository.
     pub fn open(program: &GitProgram, dir: &Utf8Path, source: &Git) -> Result<Self, MirrorError> {
         let write = |source| MirrorError::Write { path: dir.to_owned(), source };
         let is_link = dir.symlink_metadata().is_ok_and(|found| !found.is_dir());
@@ -142,7 +143,7 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Makes an empty mirror around the objects that are there.
+    /// Creates an empty mirror around the existing objects.
     pub(super) fn init(&self, source: &Git) -> Result<(), MirrorError> {
         let dir = &self.git.place.git_dir;
         let write = |source| MirrorError::Write { path: dir.clone(), source };
@@ -152,11 +153,11 @@ impl Mirror {
         if source.is_shallow() {
             fs::write(dir.join(SHALLOW), "").map_err(write)?;
         }
-        // Written last, so that a mirror whose making was interrupted is made again.
+        // Written last, so that a mirror whose creation was interrupted is created again.
         mark_made(dir, READY).map_err(write)
     }
 
-    /// Returns the mirror as a repository to put questions to; its answers are true.
+    /// Returns the mirror as a repository for queries; its answers are true.
     pub fn git(&self) -> &Git {
         &self.git
     }
@@ -165,17 +166,17 @@ impl Mirror {
         self.format
     }
 
-    /// Returns the id of the tree that has nothing in it.
+    /// Returns the id of the empty tree.
     pub fn empty_tree(&self) -> Oid {
         self.format.empty_tree()
     }
 
-    /// Returns where the mirror's objects are; never to be writable by anyone but Ralph.
+    /// Returns the directory of the mirror's objects; it must be writable only by Ralph.
     pub(crate) fn objects_dir(&self) -> Utf8PathBuf {
         self.git.place.git_dir.join("objects")
     }
 
-    /// Tells whether history ends early, because it did in the source.
+    /// Whether history is shallow, because the source was.
     pub(crate) fn is_shallow(&self) -> bool {
         self.shallow_file().exists()
     }
@@ -184,21 +185,21 @@ impl Mirror {
         self.git.place.git_dir.join("shallow")
     }
 
-    /// Takes in everything that the source's refs and `HEAD`s point at, and returns them.
+    /// Imports everything that the source's refs and `HEAD`s point to, and returns them.
     ///
-    /// `also` are commits that nothing points at any more, as those claimed from a detached `HEAD`.
+    /// `also` are commits that no ref points to any more, such as those claimed from a detached `HEAD`.
     pub fn fill(&self, source: &Git, also: &[Oid]) -> Result<RefsSnapshot, MirrorError> {
         self.fill_from(source, also, Origin::Person)
     }
 
-    /// Takes in everything that the refs and `HEAD`s of a slot point at, and returns them.
+    /// Imports everything that the refs and `HEAD`s of a slot point to, and returns them.
     ///
     /// Only the person's own repository can lack objects: a slot borrows all of the mirror's.
     pub(super) fn fill_from_slot(&self, slot: &Git) -> Result<RefsSnapshot, MirrorError> {
         self.fill_from(slot, &[], Origin::Slot)
     }
 
-    /// Takes in one commit of a submodule's repository.
+    /// Imports one commit of a submodule's repository.
     pub(super) fn take_commit(&self, source: &Git, id: &Oid) -> Result<(), MirrorError> {
         if self.seen()?.contains(id) {
             return Ok(());
@@ -210,7 +211,7 @@ impl Mirror {
         Err(classify(source, &String::from_utf8_lossy(&fetched.stderr)))
     }
 
-    /// Keeps a commit that was made in the mirror itself.
+    /// Keeps a commit that was created in the mirror itself.
     pub(super) fn keep(&self, id: &Oid) -> Result<(), GitError> {
         let name = format!("{SEEN}{id}");
         self.git.call(Call::new(&["update-ref", &name, id.as_str()])).map(|_| ())
@@ -240,7 +241,8 @@ impl Mirror {
         }
         let mut fetched = self.fetch(source, &wanted)?;
         if fetched.code != Some(0) && !self.is_sound() {
-            // It lacks what it says it has: nothing is wrong with the source, if that is not a clone which borrows from it.
+            // The mirror lacks objects it should have: the source is not at fault, unless it is a clone that borrows
+            // from it.
             if origin == Origin::Slot {
                 return Err(MirrorError::Unsound { path: self.git.place.git_dir.clone() });
             }
@@ -278,7 +280,7 @@ impl Mirror {
         Ok(refs.into_iter().map(|seen| seen.id).collect())
     }
 
-    /// Forgets the tips that `HEAD` leads to and nothing points at, and packs the others.
+    /// Drops the tips that are ancestors of `HEAD` and not targets of any ref, and packs the others.
     fn forget_merged(&self, now: &RefsSnapshot) -> Result<(), GitError> {
         let Some(head) = now.head.id() else { return Ok(()) };
         let merged = format!("--merged={head}");
@@ -303,7 +305,7 @@ impl Mirror {
         let source_dir = source.place.common_dir.as_str();
         let mut args = vec!["fetch", "--quiet", "--stdin", "--no-tags", "--no-write-fetch-head"];
         args.extend(["--no-auto-maintenance", "--no-recurse-submodules", "--no-prune"]);
-        // A source that became shallow later is not believed: that cuts off history that was there.
+        // A source that became shallow later is not trusted: that would cut off known history.
         if self.mark(SHALLOW).exists() {
             args.push("--update-shallow");
             if self.could_deepen(source) {
@@ -327,7 +329,7 @@ impl Mirror {
         self.git.call(call)
     }
 
-    /// Takes what a source that lacks objects does have.
+    /// Imports the existing objects of a source that lacks some.
     fn take_packed(
         &self,
         source: &Git,
@@ -355,7 +357,7 @@ impl Mirror {
             let name = format!("pack-{hash}.pack");
             let pack = self.objects_dir().join("pack").join(&name);
             fs::rename(incoming.join(&name), &pack).map_err(write)?;
-            // Made anew from the contents; the index that the source wrote is not looked at.
+            // Rebuilt from the contents; the index written by the source is ignored.
             let args = ["index-pack", "--fsck-objects", "--promisor=source", pack.as_str()];
             let indexed = self.git.call(Call::new(&args).timeout(TIMEOUT).accept(&[128]))?;
             if indexed.code != Some(0) {
@@ -370,7 +372,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Tells objects that the source lacks from those that it has under an id that is not theirs.
+    /// Distinguishes objects that the source lacks from those that do not match their id.
     fn find_forged(
         &self,
         source: &Git,
@@ -405,13 +407,13 @@ fn source_dir(source: &Git) -> Utf8PathBuf {
     source.place.common_dir.clone()
 }
 
-/// Tells whether a repository lacks objects on purpose, as a remote promised to have them.
+/// Whether a repository lacks objects on purpose, because a remote promised to have them.
 fn is_partial(source: &Git) -> Result<bool, GitError> {
     let pattern = r"^(extensions\.partialclone|remote\..*\.promisor)$";
     source.ask_whether(&["config", "--get-regexp", pattern]).map(|found| found.is_some())
 }
 
-/// Says of a failed question to the source what it means for the source.
+/// Classifies a failed query of the source.
 fn blame(source: &Git, error: GitError) -> MirrorError {
     let source_dir = source_dir(source);
     match error {
@@ -421,10 +423,10 @@ fn blame(source: &Git, error: GitError) -> MirrorError {
     }
 }
 
-/// Reads out of git's complaint what is wrong with the source.
+/// Derives the problem of the source from git's error.
 fn classify(source: &Git, stderr: &str) -> MirrorError {
     let source_dir = source_dir(source);
-    // Said of the disk of the mirror: nothing is written in the source.
+    // This concerns the disk of the mirror: nothing is written in the source.
     if says_full(stderr) {
         return MirrorError::Git(GitError::DiskFull { args: "fetch".to_owned() });
     }

@@ -1,8 +1,8 @@
-//! A damaged mirror is made anew: nothing that it holds is believed before it was checked.
+//! Rebuilds a damaged mirror: none of its content is trusted before it was checked.
 //!
-//! A look at each opening costs little and finds what git needs to answer at all, and refs that are not what their names
-//! say. Objects are looked at only when something has failed, because that takes as long as the repository is large. Those
-//! that are whole stay: drafts of home and clones of agents borrow them.
+//! A cheap check at each opening finds missing files that git needs to work at all, and refs that do not match their
+//! names. Objects are checked only when something has failed, because that takes time proportional to the repository.
+//! Intact ones are kept: drafts of home and clones of agents borrow them.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use super::mirror::{Mirror, MirrorError, READY, SEEN, TIMEOUT};
 use super::objects::is_whole_object;
 use super::{Git, Oid};
 
-/// Tells whether a mirror is one that git can work with, and its refs are what they are called.
+/// Whether git can work with a mirror, and its refs match their names.
 pub(super) fn looks_whole(dir: &Utf8Path) -> bool {
     let kind = |name: &str| dir.join(name).symlink_metadata().ok().map(|found| found.file_type());
     let head = fs::read_to_string(dir.join("HEAD")).unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) fn looks_whole(dir: &Utf8Path) -> bool {
         && has_sound_refs(dir)
 }
 
-/// Each ref of a mirror has the name of what it points at.
+/// Each ref of a mirror is named after its target.
 fn has_sound_refs(dir: &Utf8Path) -> bool {
     let seen = dir.join(SEEN.trim_end_matches('/'));
     let loose = match seen.read_dir_utf8() {
@@ -37,7 +37,7 @@ fn has_sound_refs(dir: &Utf8Path) -> bool {
         Ok(listed) => listed.into_iter().all(|entry| {
             entry.is_ok_and(|entry| {
                 let name = entry.file_name();
-                // What git is just writing, or did not live to.
+                // A lock that git is just writing, or was killed over.
                 is_lock(entry.path())
                     || fs::read_to_string(entry.path()).is_ok_and(|id| id.trim_end() == name)
             })
@@ -59,7 +59,7 @@ fn is_lock(path: &Utf8Path) -> bool {
     path.extension() == Some("lock")
 }
 
-/// Every other ref names some object.
+/// Every other ref contains some object id.
 fn has_ids_below(dir: &Utf8Path) -> bool {
     listed(dir).iter().all(|path| match path.symlink_metadata() {
         Ok(found) if found.is_dir() => has_ids_below(path),
@@ -71,7 +71,7 @@ fn has_ids_below(dir: &Utf8Path) -> bool {
     })
 }
 
-/// Removes everything of a mirror but objects that are whole.
+/// Removes everything of a mirror except intact objects.
 pub(super) fn clear(dir: &Utf8Path) -> io::Result<()> {
     let is_directory = |path: &Utf8Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
     if !is_directory(dir) {
@@ -106,7 +106,7 @@ fn listed(dir: &Utf8Path) -> Vec<Utf8PathBuf> {
 }
 
 impl Mirror {
-    /// Makes the mirror anew, and fills it, if it is damaged. Tells whether it was. This looks at every object.
+    /// Rebuilds and fills the mirror if it is damaged. Returns whether it was. This checks every object.
     pub fn mend(&self, source: &Git) -> Result<bool, MirrorError> {
         if self.is_sound() {
             return Ok(false);
@@ -116,13 +116,13 @@ impl Mirror {
         Ok(true)
     }
 
-    /// Tells whether everything is there that its refs lead to, and can be read.
+    /// Whether everything reachable from its refs exists and is readable.
     pub(super) fn is_sound(&self) -> bool {
         if !looks_whole(&self.git.place.git_dir) {
             return false;
         }
         let args = ["fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"];
-        // Flaws of commits and trees that were let in are none of the mirror's.
+        // Tolerated flaws of commits and trees are not damage of the mirror.
         let call = Call::new(&args).timeout(TIMEOUT).accept(&[1, 2, 3, 4, 5, 6, 7, 8, 128]);
         let Ok(answer) = self.git.call(call) else { return false };
         let told = [answer.stdout, answer.stderr].concat();
@@ -133,7 +133,7 @@ impl Mirror {
         })
     }
 
-    /// Makes the mirror anew, around the objects that are whole.
+    /// Rebuilds the mirror around the intact objects.
     pub(super) fn make_anew(&self, source: &Git) -> Result<(), MirrorError> {
         let dir = &self.git.place.git_dir;
         let write = |source| MirrorError::Write { path: dir.clone(), source };
@@ -151,18 +151,18 @@ impl Mirror {
                         }
                     }
                 }
-                // Lists of other stores and of what is here: made again where they are needed.
+                // Lists of other stores and of local objects: recreated when needed.
                 _ => remove(&entry).map_err(write)?,
             }
         }
         self.init(source)
     }
 
-    /// Removes packs that are not whole, and makes the lists of the others anew.
+    /// Removes damaged packs, and rebuilds the indexes of the others.
     fn keep_packs(&self, dir: &Utf8Path) -> io::Result<()> {
         let files = listed(dir);
         for file in files.iter().filter(|file| file.extension() != Some("pack")) {
-            // What was promised by a remote is known by such a file alone.
+            // Objects promised by a remote are known only by such a file.
             if file.extension() != Some("promisor") {
                 remove(file)?;
             }

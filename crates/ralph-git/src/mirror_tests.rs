@@ -34,7 +34,7 @@ impl Pair {
         self.mirror.git().file_at(commit, Path::new(path)).unwrap()
     }
 
-    /// Puts another content under the id of an object.
+    /// Replaces the content of an object without changing its id.
     fn forge(&self, name: &str, content: &str) {
         let id = self.world.git(&self.dir, &["rev-parse", name]);
         write(&self.dir.join("forged.tmp"), content);
@@ -60,7 +60,7 @@ fn everything_that_refs_and_heads_point_at_is_taken_in_and_kept() {
     world.git(dir, &["stash", "-q"]);
     let stash = world.id(dir, "refs/stash");
     pair.fill().unwrap();
-    // A branch that becomes a directory of branches, and history that is thrown away.
+    // A branch that becomes a directory of branches, and discarded history.
     world.git(dir, &["branch", "-q", "-D", "a"]);
     world.git(dir, &["checkout", "-q", "-f", "-B", "a/b", first.as_str()]);
     let later = world.commit(dir, &[("d", "1")]);
@@ -139,7 +139,7 @@ fn replace_refs_grafts_and_a_forged_shallow_file_change_nothing_in_the_mirror() 
     assert_eq!(pair.mirrored(&next, "a.txt").unwrap(), b"next\n");
     assert!(pair.mirror.git().is_ancestor(&base, &next).unwrap());
     assert!(pair.git.is_ancestor(&base, &next).unwrap());
-    // History that is cut off later, with a commit on top: what the mirror knows stays known.
+    // History that becomes shallow later, with a commit on top: the mirror keeps what it knows.
     write(&dir.join(".git/shallow"), &format!("{next}\n"));
     fs::remove_file(dir.join(".git/info/grafts")).unwrap();
     world.git(dir, &["replace", "-d", next.as_str()]);
@@ -284,7 +284,7 @@ fn sha256_unborn_and_submodule_repositories_are_mirrored() {
 fn a_mirror_is_opened_again_and_one_that_was_not_finished_is_made_again() {
     let pair = Pair::new();
     let path = pair.world.path("state/mirror");
-    // The mark has the settings too, by which damage to them is known.
+    // The mark also has the settings, by which damage to them is detected.
     let mark = read(&path.join("ralph-mirror"));
     assert_eq!(mark.strip_prefix("1\n"), Some(read(&path.join("config")).as_str()));
     let again = Mirror::open(&pair.world.program(), &path, &pair.git).unwrap();

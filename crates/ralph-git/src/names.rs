@@ -1,8 +1,8 @@
-//! Names of files and refs, which are bytes on Linux and need not be text.
+//! Names of files and refs, which are bytes on Linux and not necessarily UTF-8.
 //!
-//! Paths stay paths; they become text only where a person reads them ([`shown`]) and in records ([`path_record`]). Names of
-//! refs are text in the whole program, as nearly all of them are: a byte that is not UTF-8 is written `\xNN`. No ref has a
-//! backslash in its name, so that this can be undone.
+//! Paths stay paths; they become text only for people ([`shown`]) and in records ([`path_record`]). Ref names are text
+//! in the whole program, as nearly all of them are: a byte that is not UTF-8 is written `\xNN`. No ref name contains a
+//! backslash, so this is reversible.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub fn ref_name(bytes: &[u8]) -> String {
     escaped(bytes, |_| false)
 }
 
-/// Returns the bytes of a ref's name; undoes [`ref_name`].
+/// Returns the bytes of a ref's name; inverts [`ref_name`].
 pub(super) fn ref_bytes(name: &str) -> Cow<'_, [u8]> {
     if !name.contains('\\') {
         return Cow::Borrowed(name.as_bytes());
@@ -46,14 +46,14 @@ fn escaped(bytes: &[u8], unwanted: impl Fn(char) -> bool) -> String {
             if unwanted(c) { text.extend(c.escape_default()) } else { text.push(c) }
         }
         for byte in chunk.invalid() {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
     text
 }
 
-/// A path in a record: a string, or its bytes where it is not UTF-8.
+/// Serialises a path: as a string, or as bytes if it is not UTF-8.
 pub(super) mod path_record {
     use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ pub(super) mod path_record {
     }
 }
 
-/// Paths with something each, in a record.
+/// Serialises pairs of a path and a value.
 pub(super) mod path_pairs_record {
     use std::path::PathBuf;
 

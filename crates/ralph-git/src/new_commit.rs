@@ -1,4 +1,4 @@
-//! One commit object, made by git: any number of parents, in the person's name, signed if the person signs.
+//! Creates one commit object with git: any number of parents, in the person's name, signed if the person signs.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::{Git, Oid};
 /// Signing may wait for a person's passphrase.
 const SIGNING: Duration = Duration::from_mins(2);
 
-/// Author or committer with the time, as git writes them.
+/// Author or committer with the time, in git's format.
 pub(super) struct Author {
     pub(super) name: String,
     pub(super) email: String,
     pub(super) date: String,
 }
 
-/// A commit that is to be made. Nothing points at it afterwards.
+/// A commit to create. No ref points to it afterwards.
 pub(super) struct NewCommit<'a> {
     pub(super) tree: &'a Oid,
     pub(super) parents: &'a [&'a Oid],
@@ -29,14 +29,14 @@ pub(super) struct NewCommit<'a> {
 }
 
 impl Author {
-    /// Git refuses names that are empty or of punctuation alone.
+    /// Git refuses names that are empty or consist of punctuation.
     fn is_usable(&self) -> bool {
         self.name.chars().any(char::is_alphanumeric) && !self.date.is_empty()
     }
 }
 
 impl NewCommit<'_> {
-    /// Writes it to a repository, which need not be the one whose settings say who the person is.
+    /// Writes it to a repository, which need not be the one whose settings define the person.
     pub(super) fn write(
         &self,
         into: &Git,

@@ -1,6 +1,6 @@
-//! Notes on commits under `refs/notes/ralph`: where receipts are kept, so that they travel with the repository.
+//! Notes on commits under `refs/notes/ralph`: the storage of receipts, so that they travel with the repository.
 //!
-//! Notes on other commits stay as they are. The commit that holds them is Ralph's own: unsigned, without hooks.
+//! Notes on other commits are unchanged. The commit that contains them is Ralph's own: unsigned, without hooks.
 
 use ralph_proc::fault;
 
@@ -12,10 +12,10 @@ use super::{Git, GitError, Oid};
 /// The ref that holds the notes.
 pub(super) const NOTES_REF: &str = "refs/notes/ralph";
 
-/// The same, as `git notes` takes it.
+/// The same, as an argument of `git notes`.
 const REF_ARG: &str = "--ref=refs/notes/ralph";
 
-/// Puts a note on a commit, in place of one that was there.
+/// Sets the note of a commit, replacing an existing one.
 pub fn write_note(git: &Git, commit: &Oid, text: &str) -> Result<(), GitError> {
     let drivers = Drivers::of(git)?;
     let identity = Identity::of(git, &drivers);

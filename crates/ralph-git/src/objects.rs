@@ -1,8 +1,8 @@
 //! A repository's objects, read in process.
 //!
-//! Replace refs and grafts do not exist here. Objects are not hashed when they are read, as git does not either; who may
-//! write the object store may forge them, and what must be true is asked of the mirror. A FIFO in the place of an object
-//! would hold a reader for ever, where git has a timeout: what is no file is found before it is opened.
+//! Replace refs and grafts are ignored. Objects are not hashed when they are read, as in git; a process with write
+//! access to the object store may forge them, so what must be true is asked of the mirror. A FIFO at the path of an
+//! object would block a reader forever, where git has a timeout: so file types are checked before opening.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,12 +20,12 @@ use zlib_rs::{Inflate, InflateFlush, Status};
 use super::settings::Unfit;
 use super::{ObjectFormat, Oid, RepositoryLocation, regular_file};
 
-/// What kept versions may take before the oldest goes.
+/// The maximum memory of cached versions before the oldest is dropped.
 const CACHE_BYTES: usize = 16 << 20;
-/// More than a file of a plan ever has; a pack may claim any size.
+/// Larger than any file of a plan; a pack may claim any size.
 const LARGEST: usize = 1 << 30;
 const CACHE_ENTRIES: usize = 32;
-/// As many bits as a stream may ever look back.
+/// The maximum window size of a stream, in bits.
 const LARGEST_WINDOW: u8 = 15;
 
 impl ObjectFormat {
@@ -47,7 +47,7 @@ impl Oid {
     }
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     Commit,
@@ -65,7 +65,7 @@ impl ObjectKind {
     }
 }
 
-/// Why an object could not be had.
+/// Why an object could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     #[error("object `{id}` is not there")]
@@ -82,36 +82,36 @@ pub enum ObjectError {
 pub(super) struct Objects {
     place: RepositoryLocation,
     pub(super) kind: Kind,
-    /// Only Ralph writes it, so large trees are cached once read.
+    /// Whether only Ralph writes it, so that large trees are cached once read.
     pub(super) is_private: bool,
     /// The repository's own object directory.
     own: Loose,
     rest: Option<Rest>,
 }
 
-/// A directory of loose objects, and which directories it was found to have since an object was not in one of them.
+/// A directory of loose objects, and its known subdirectories since an object was not found in one of them.
 struct Loose {
     dir: PathBuf,
     present: [Option<bool>; 256],
 }
 
-/// Packs, and the stores of other repositories that this one borrows from.
+/// Packs, and the stores of other repositories from which this one borrows.
 struct Rest {
     handle: Handle<Arc<Store>>,
     cache: Kept,
     borrowed: Vec<Loose>,
 }
 
-/// A tree of this size is worth keeping.
+/// The minimum size of trees worth caching.
 const LARGE_TREE: usize = 16 << 10;
-/// What kept trees may take before the oldest goes.
+/// The maximum memory of cached trees before the oldest is dropped.
 const TREES_BYTES: usize = 24 << 20;
 
-/// Cached large trees of stores that only Ralph writes, the oldest first.
+/// Cached large trees of stores that only Ralph writes, oldest first.
 static TREES: Mutex<KeptTrees> = Mutex::new(KeptTrees { trees: VecDeque::new(), bytes: 0 });
 
 struct KeptTrees {
-    /// Each with the store that it was read from: another might have something else under its id.
+    /// Each with its store: another might have different content under its id.
     trees: VecDeque<(PathBuf, ObjectId, Arc<[u8]>)>,
     bytes: usize,
 }
@@ -140,7 +140,7 @@ impl Loose {
         Loose { dir, present: [None; 256] }
     }
 
-    /// Looks at where an object would lie. What is in packs is not looked for again where not even the directory is there.
+    /// Checks the path of a loose object. If not even the directory exists, packs need not be searched again.
     fn look<T>(
         &mut self,
         id: &ObjectId,
@@ -188,7 +188,7 @@ impl Rest {
         Ok(Rest { handle, cache: Kept::default(), borrowed })
     }
 
-    /// Tells whether no loose object of this name could hold up who opens it.
+    /// Whether opening a loose object of this name cannot block.
     fn is_safe_to_open(&mut self, id: &ObjectId) -> bool {
         self.borrowed.iter_mut().all(|loose| {
             let found = loose.look(id, |path| Ok(fs::symlink_metadata(path).ok()));
@@ -198,7 +198,7 @@ impl Rest {
 }
 
 impl Objects {
-    /// Opens the repository's own objects; all others when they are asked for.
+    /// Opens the repository's own objects; all others on demand.
     pub(super) fn open(place: &RepositoryLocation, kind: Kind) -> Self {
         let dir = place.common_dir.join("objects").into_std_path_buf();
         Objects { place: place.clone(), kind, is_private: false, own: Loose::of(dir), rest: None }
@@ -242,7 +242,7 @@ impl Objects {
         Ok(location.map(|location| location.pack_offset))
     }
 
-    /// Reads a tree; the empty one is known without being there.
+    /// Reads a tree; the empty one need not exist.
     pub(super) fn read_tree(&mut self, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
         if *id == ObjectId::empty_tree(self.kind) {
             return Ok(Arc::from([]));
@@ -264,7 +264,7 @@ impl Objects {
         Ok(bytes)
     }
 
-    /// Reads an object that is a file of its own here and says what it is; `None` if it is not.
+    /// Reads a loose object and returns its kind; `None` if it is not loose.
     fn read_loose(
         &mut self,
         id: &ObjectId,
@@ -277,7 +277,7 @@ impl Objects {
     }
 }
 
-/// Inflates a loose object and says what it is; `None` if it is torn.
+/// Inflates a loose object and returns its kind; `None` if it is truncated.
 fn inflate(deflated: &[u8], into: &mut Vec<u8>) -> Option<gix_object::Kind> {
     let mut inflate = Inflate::new(true, LARGEST_WINDOW);
     let mut start = [0; 64];
@@ -301,7 +301,7 @@ fn inflate(deflated: &[u8], into: &mut Vec<u8>) -> Option<gix_object::Kind> {
     (status == Status::StreamEnd && whole).then_some(kind)
 }
 
-/// Tells whether a loose object is whole, and has the id that it is called by.
+/// Whether a loose object is intact and matches its id.
 pub(super) fn is_whole_object(path: &Path, id: &str, kind: Kind) -> bool {
     let Ok(Some(deflated)) = regular_file::read(path) else { return false };
     let mut content = Vec::new();
@@ -311,7 +311,7 @@ pub(super) fn is_whole_object(path: &Path, id: &str, kind: Kind) -> bool {
     hashed.is_ok_and(|hashed| known.is_ok_and(|known| known == hashed))
 }
 
-/// The versions that were decoded last; the next is mostly a small difference to one of them.
+/// The last decoded versions; the next one is usually a small delta to one of them.
 #[derive(Default)]
 struct Kept {
     entries: Vec<Decoded>,
@@ -323,7 +323,7 @@ struct Decoded {
     pack: u32,
     offset: u64,
     data: Vec<u8>,
-    /// What the library wants back with the data.
+    /// The data that the library expects back.
     tag: (gix_object::Kind, usize),
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a repository names its objects.
+/// The hash algorithm of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ObjectFormat {
@@ -20,7 +20,7 @@ impl ObjectFormat {
         }
     }
 
-    /// Returns the id of the tree that has nothing in it.
+    /// Returns the id of the empty tree.
     pub(crate) fn empty_tree(self) -> Oid {
         Oid(match self {
             ObjectFormat::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",

@@ -1,7 +1,7 @@
-//! What git prints, read from bytes.
+//! Parsers of git's output.
 //!
-//! Pure. Names of files are bytes to git, so they are read as such; every form asked for ends its fields with NUL.
-//! `None` means that the text is not of the form that was asked for.
+//! Pure. File names are bytes in git and are parsed as such; every requested format ends its fields with NUL. `None`
+//! means that the text does not have the requested format.
 
 use std::path::PathBuf;
 
@@ -60,9 +60,9 @@ impl Head {
 pub struct PathChange {
     pub kind: ChangeKind,
     pub path: PathBuf,
-    /// The modes before and after, as octal text; `000000` where there was nothing.
+    /// The modes before and after, as octal text; `000000` if absent.
     pub modes: (String, String),
-    /// The object after; `None` if it is gone.
+    /// The new object; `None` if removed.
     pub id: Option<Oid>,
 }
 
@@ -72,7 +72,7 @@ pub enum ChangeKind {
     Added,
     Deleted,
     Modified,
-    /// A file became a link or the like.
+    /// A file became a symlink or the like.
     TypeChanged,
     Renamed {
         from: PathBuf,
@@ -83,7 +83,7 @@ pub enum ChangeKind {
     Unmerged,
 }
 
-/// One path that is not as `HEAD` has it.
+/// One path that differs from `HEAD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusEntry {
     #[serde(with = "path_record")]
@@ -91,7 +91,7 @@ pub struct StatusEntry {
     pub state: PathState,
 }
 
-/// How a path differs in the index (first letter) and in the work tree (second letter).
+/// How a path differs in the index (first letter) and in the working tree (second letter).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathState {
@@ -119,7 +119,7 @@ pub struct TreeEntry {
 }
 
 impl TreeEntry {
-    /// Whether it is a regular file, and no link or repository of its own.
+    /// Whether it is a regular file, rather than a symlink or a nested repository.
     pub fn is_file(&self) -> bool {
         self.mode.starts_with("100")
     }
@@ -133,7 +133,7 @@ pub(super) struct GitSetting {
     pub(crate) value: String,
 }
 
-/// What is known of an object that was asked for.
+/// The header of a requested object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectHeader {
     pub(crate) id: Oid,
@@ -156,7 +156,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-/// Splits at NUL; what comes after the last one must be empty.
+/// Splits at NUL; the text after the last one must be empty.
 fn fields(bytes: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let body = match bytes {
         [] => &[][..],
@@ -192,7 +192,7 @@ pub struct Worktree {
     pub head: Option<Oid>,
     /// The branch that `HEAD` names, in full.
     pub branch: Option<String>,
-    /// Locked against removal, as one on a disk that is not always there.
+    /// Locked against removal, such as one on a removable disk.
     pub(crate) is_locked: bool,
 }
 
@@ -297,7 +297,7 @@ pub(super) fn parse_settings(bytes: &[u8]) -> Option<Vec<GitSetting>> {
         let field = fields.next()?;
         let end = field.iter().position(|byte| *byte == b'\n').unwrap_or(field.len());
         let value = field.get(end + 1..).unwrap_or_default();
-        // A key that is no text stays recognisable as such: the replacement character is in it.
+        // A key that is not UTF-8 stays recognisable: it contains the replacement character.
         settings.push(GitSetting {
             scope: text(scope)?,
             key: String::from_utf8_lossy(&field[..end]).into_owned(),

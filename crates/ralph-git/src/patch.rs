@@ -1,19 +1,19 @@
-//! What one commit changes of another, as people and `git apply` read it.
+//! The changes between two commits, for people and for `git apply`.
 
 use super::call::Call;
 use super::{Git, GitError, Oid};
 
-/// How much of a change is wanted.
+/// The form of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchForm {
-    /// All of it, binary files too, so that it can be applied.
+    /// Complete, including binary files, so that it can be applied.
     Whole,
-    /// One line a file.
+    /// One line per file.
     Summary,
 }
 
 impl Git {
-    /// Returns the change from one commit or tree to another. No program that a repository names is started.
+    /// Returns the change from one commit or tree to another. No program named by a repository is started.
     pub fn patch(&self, old: &Oid, new: &Oid, form: PatchForm) -> Result<Vec<u8>, GitError> {
         let form: &[&str] = match form {
             PatchForm::Whole => &["--patch", "--binary"],

@@ -1,6 +1,6 @@
-//! What a checkout needs beyond its files: the lock files that `setup` depends on, submodules, LFS.
+//! What a checkout needs in addition to its files: the lock files that `setup` depends on, submodules, LFS.
 //!
-//! Read from the tree in the mirror, so that nothing in a work tree can hide it.
+//! Read from the tree in the mirror, so that nothing in a working tree can hide it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const LOCK_FILES: &[&str] = &[
     ".gitmodules",
 ];
 
-/// What one commit needs to be set up.
+/// The setup requirements of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provision {
     /// Changes when a lock file does.
@@ -49,7 +49,7 @@ pub struct Provision {
 }
 
 impl Provision {
-    /// Reads what a commit needs, out of the mirror.
+    /// Reads a commit's requirements from the mirror.
     pub(crate) fn of(git: &Git, commit: &Oid) -> Result<Self, GitError> {
         let tree = match notable(git, commit) {
             Ok(tree) => tree,
@@ -65,15 +65,15 @@ impl Provision {
     }
 }
 
-/// Files that matter here, by the tree that has them somewhere below, named from there.
+/// Relevant files by the tree that contains them somewhere below, relative to it.
 type Known = HashMap<ObjectId, Arc<Vec<TreeEntry>>>;
 
-/// What was found in trees, whose ids say what is in them: most of a commit's are those of the one before. It is made anew
-/// when it has become large.
+/// A cache by tree id, which identifies the content: most trees of a commit equal those of the previous one. It is
+/// cleared when it gets large.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 const MOST_KNOWN: usize = 100_000;
 
-/// Returns the files of a commit that matter here, in process; directories that are known are not entered.
+/// Returns the relevant files of a commit, in process; known directories are not entered.
 fn notable(git: &Git, commit: &Oid) -> Result<Vec<TreeEntry>, HomeCopyError> {
     let (mut objects, _) = git.own_objects()?;
     let root = tree_diff::tree_of(&mut objects, &commit.to_id())?;
@@ -114,10 +114,10 @@ fn notable_in(
     Ok(found)
 }
 
-/// Names the state of all lock files of a commit: the same key, the same dependencies.
+/// A key for the state of all lock files of a commit: the same key means the same dependencies.
 fn setup_key(git: &Git, tree: &[TreeEntry]) -> Result<String, GitError> {
     let mut list = Vec::new();
-    // A submodule's commit is what its `setup` fills in.
+    // `setup` fills in a submodule at its pinned commit.
     for entry in tree.iter().filter(|entry| is_lock_file(&entry.path) || entry.mode == "160000") {
         list.extend(entry.id.as_str().bytes());
         list.push(b' ');

@@ -1,8 +1,8 @@
-//! The status of a work tree in which nothing tracked differs from `HEAD`, found in process.
+//! The status of a working tree without tracked changes against `HEAD`, found in process.
 //!
-//! Mostly that is so, and git would look at every file of the tree for each question to say it. Here one [`scan`] tells that
-//! the files are as the index has them, and the index is held against the tree of `HEAD`, as far as it does not remember that
-//! tree itself. Whatever differs or is odd is git's to say. Which files beside are ignored git is asked, by name.
+//! That is the usual case, in which git would scan every file of the tree for each query. Here one [`scan`] checks that
+//! the files match the index, and the index is compared with the tree of `HEAD`, as far as its tree cache does not
+//! cover that. Anything different or unusual is left to git. Git is asked by name which of the other files are ignored.
 //!
 //! [`scan`]: super::scan
 
@@ -24,7 +24,7 @@ use super::{Git, StatusEntry, tree_diff};
 const UNREAD: Unfit = Unfit("an object cannot be read in process");
 
 impl Git {
-    /// Returns what is not tracked in a part of the work tree where everything else is as `HEAD` has it; `None` where
+    /// Returns the untracked files in a part of the working tree where everything else matches `HEAD`; `None` if
     /// something differs, or only git can tell.
     pub(super) fn quick_status(&self, part: &Part<'_>) -> Option<Vec<StatusEntry>> {
         self.place().check().ok()?;
@@ -36,7 +36,7 @@ impl Git {
         let root = self.place().worktree.as_ref()?.as_std_path();
         let told: Vec<PathBuf> =
             others.into_iter().filter(|path| !ignored.contains(path)).collect();
-        // What is in a directory, or whether it is a repository, is a longer story.
+        // The content of a directory, or whether it is a repository, is left to git.
         let is_file = |path: &PathBuf| {
             let found = std::fs::symlink_metadata(root.join(path));
             found.is_ok_and(|found| !found.is_dir())
@@ -48,7 +48,7 @@ impl Git {
         Some(told.into_iter().map(entry).collect())
     }
 
-    /// Returns what the index does not have, where all that it has is as `HEAD` and the work tree have it.
+    /// Returns what is not in the index, if everything in it matches `HEAD` and the working tree.
     fn untracked(&self, part: &Part<'_>) -> Result<Option<Vec<PathBuf>>, Unfit> {
         let own = OwnSettings::read(self.place())?;
         if !own.layout.refs_are_files {
@@ -86,14 +86,14 @@ impl Git {
     }
 }
 
-/// An index that is held against a tree.
+/// An index being compared with a tree.
 struct Comparison<'i> {
     objects: Objects,
     index: &'i IndexFile,
-    /// The trees that the index remembers, by the paths of their directories.
+    /// The index's tree cache, by directory path.
     known: HashMap<Vec<u8>, ObjectId>,
     but: Vec<&'i [u8]>,
-    /// The directory that is compared; ends in a slash, or is empty.
+    /// The current directory; ends in a slash, or is empty.
     path: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ impl<'i> Comparison<'i> {
         self.objects.read_tree(tree).map_err(|_| UNREAD)
     }
 
-    /// Returns the tree of a directory, and goes there.
+    /// Returns the tree of a directory, and makes it current.
     fn find(&mut self, mut tree: ObjectId, directory: &Path) -> Result<Option<ObjectId>, Unfit> {
         let mut found = Some(tree);
         for part in directory.components() {
@@ -120,7 +120,7 @@ impl<'i> Comparison<'i> {
         Ok(found)
     }
 
-    /// Tells whether entries of the index are what a tree has.
+    /// Whether entries of the index match a tree.
     fn is_same(&mut self, tree: &ObjectId, entries: Tracked<'i>) -> Result<bool, Unfit> {
         let start = self.path.len();
         let directory = self.path.strip_suffix(b"/").unwrap_or(&self.path);
@@ -156,7 +156,7 @@ impl<'i> Comparison<'i> {
         Ok(self.pass(rest, start).is_empty())
     }
 
-    /// Passes over entries that are not looked at, of a directory whose name has so many bytes.
+    /// Skips excluded entries of a directory whose name has this many bytes.
     fn pass(&self, mut entries: Tracked<'i>, directory: usize) -> Tracked<'i> {
         while let Some((first, rest)) = entries.split_first() {
             let name = self.index.name(first);

@@ -82,7 +82,7 @@ fn whatever_it_says_git_says_too() {
             }
         }
     }
-    // It would be of no use if it said nothing.
+    // It must not fall back in these cases.
     for what in ["nothing", "new", "new in home", "a link"] {
         assert!((0..3).all(|part| quick.contains(&(what, part))), "{what}: {quick:?}");
     }

@@ -1,9 +1,9 @@
-//! Refs that are files, read and moved in process.
+//! Loose refs, read and moved in process.
 //!
-//! The protocol is git's own: a ref is written through `<ref>.lock`, the old value is compared while the lock is
-//! held (and that of `HEAD`, which names the branch, is free), and the logs are written before the ref moves. Beyond what git does by
-//! default, the new value is on disk before it takes the name. What is odd (a link, a ref that names another, a directory
-//! in the place of a ref) is [`Unfit`] and left to git.
+//! The protocol is git's own: a ref is written through `<ref>.lock`, the old value is compared while the lock is held
+//! (and that of `HEAD`, which names the branch, is free), and the reflogs are written before the ref moves. Unlike git
+//! by default, the new value is synced before the rename. Anything unusual (a symlink, a symbolic ref, a directory at
+//! the path of a ref) is [`Unfit`] and left to git.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,22 +27,22 @@ pub(super) struct RefFiles<'a> {
     place: &'a RepositoryLocation,
 }
 
-/// A step of `HEAD`, or of the branch that it names.
+/// A move of `HEAD`, or of its branch.
 pub(super) struct LookupStep<'a> {
     pub(super) from: &'a Head,
     pub(super) to: &'a Oid,
-    /// What stands for no commit.
+    /// The null id.
     pub(super) zero: &'a str,
-    /// Identity, time and message, as reflogs have them.
+    /// Identity, time and message, in reflog format.
     pub(super) log_entry: &'a str,
-    /// Whether a log is begun where there is none.
+    /// Whether to create a missing reflog.
     pub(super) begin_log: bool,
 }
 
 /// Why a ref was not moved.
 #[derive(Debug)]
 pub(super) enum NotMoved {
-    /// It is not what it was.
+    /// Its value has changed.
     Changed,
     Unfit(Unfit),
     Failed(GitError),
@@ -78,7 +78,7 @@ impl<'a> RefFiles<'a> {
         })
     }
 
-    /// Returns what a ref points at; `None` if there is none.
+    /// Returns the target of a ref; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Result<Option<Oid>, Unfit> {
         let odd = Unfit("one of its refs is odd");
         let path = self.place.common_dir.join(name);
@@ -93,7 +93,7 @@ impl<'a> RefFiles<'a> {
         }
     }
 
-    /// Returns what a ref points at, for a name that was given from outside.
+    /// Returns the target of a ref with an untrusted name.
     pub(super) fn read_named(&self, name: &str) -> Result<Option<Oid>, Unfit> {
         if is_plain_name(name) { self.read(name) } else { Ok(None) }
     }
@@ -112,7 +112,7 @@ impl<'a> RefFiles<'a> {
         regular_file::read(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
     }
 
-    /// Moves `HEAD`, or the branch that it names, if it still is where the step begins.
+    /// Moves `HEAD`, or its branch, if it still has the expected value.
     pub(super) fn advance(&self, step: &LookupStep<'_>) -> Result<(), NotMoved> {
         let head_path = self.place.git_dir.join("HEAD");
         let branch = match step.from {
@@ -125,7 +125,7 @@ impl<'a> RefFiles<'a> {
                 let path = self.place.common_dir.join(name);
                 make_room(self, name, &path, step)?;
                 let lock = lock(path.as_std_path())?;
-                // `HEAD` itself stays as it is, and who changes it now changes it after this step.
+                // `HEAD` itself stays unchanged, and a concurrent change of it happens after this step.
                 wait_for_others(&lock_of(head_path.as_std_path()), PATIENCE)
                     .map_err(NotMoved::Failed)?;
                 (lock, path)
@@ -152,14 +152,14 @@ impl<'a> RefFiles<'a> {
         for mut log in open {
             log.write_all(line.as_bytes()).map_err(|_| Unfit("its logs cannot be written"))?;
         }
-        // A loss of power may take the name back: then the branch is where it was, and what was committed is not.
+        // A power failure may undo the rename: then the branch is where it was, without the new commit.
         Ok(lock
             .become_file(path.as_std_path(), None)
             .map_err(|_| Unfit("its refs cannot be written"))?)
     }
 }
 
-/// Tells whether a name is one that git would make, so that it leads where it seems to.
+/// Whether a name is one that git would create, so that it is a safe path.
 fn is_plain_name(name: &str) -> bool {
     let plain = |byte: u8| byte > b' ' && byte != 0x7f && !b"~^:?*[\\".contains(&byte);
     name.bytes().all(plain)
@@ -171,7 +171,7 @@ fn is_plain_name(name: &str) -> bool {
         })
 }
 
-/// Makes the directory for a branch that is about to be born; a branch in the way is git's to complain about.
+/// Creates the directory for an unborn branch; a conflicting branch is left to git's error.
 fn make_room(
     refs: &RefFiles<'_>,
     name: &str,
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Moves `main` by one commit, whose id it returns.
+    /// Advances `main` by one commit, and returns its id.
     fn advance(world: &World, dir: &Utf8Path) -> Result<Oid, NotMoved> {
         let place = world.open(dir).place().clone();
         let refs = RefFiles::of(&place);

@@ -1,4 +1,4 @@
-//! Reading a repository's own files in process, where git's timeout does not protect: only regular files, in one gulp.
+//! Reads a repository's own files in process, without git's timeout: only regular files, in one read.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a regular file for reading; a link is not followed and a FIFO does not hold us.
+/// Opens a regular file for reading; symlinks are not followed and a FIFO does not block.
 pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     open_with(path, OFlags::NOFOLLOW)
 }
@@ -23,7 +23,7 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Reads a regular file; `None` if nothing is there.
+/// Reads a regular file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match open(path) {
         Ok((file, metadata)) => Ok(Some(read_open(&file, &metadata)?)),
@@ -32,21 +32,21 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads an open file of a known size, whatever became of its size.
+/// Reads an open file of a known size, even if its size has changed.
 pub(super) fn read_open(file: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-    // Read as a stream, so that its size is not asked for again.
+    // Read as a stream, which avoids another stat call.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads a file of the machine's own, which links may lead to.
+/// Reads a system file, following symlinks.
 pub(super) fn follow(path: &Path) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_with(path, OFlags::empty())?;
     read_open(&file, &metadata)
 }
 
-/// Tells whether an error says that nothing is there.
+/// Whether an error means that the file does not exist.
 pub(super) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,9 +1,9 @@
-//! A file that is replaced and committed while git cannot switch branches underneath.
+//! A file that is replaced and committed while git cannot switch branches.
 //!
-//! `index.lock` is held from before the file is read until it is committed: `git checkout`, `merge`, `rebase`, `stash` and
-//! `pull` need it to touch the work tree. They move `HEAD` only after they released it, so for a moment index and work
-//! tree are those of another branch than `HEAD`. [`Replaced::wait_for_switch`] recognises that moment: the index has the
-//! file as it was read, and `HEAD` has not. A person who staged the file leaves the same trace, but no git at work.
+//! `index.lock` is held from before the file is read until it is committed: `git checkout`, `merge`, `rebase`, `stash`
+//! and `pull` need it to change the working tree. They move `HEAD` only after releasing it, so for a moment index and
+//! working tree belong to another branch than `HEAD`. [`Replaced::wait_for_switch`] recognises that moment: the index
+//! has the file as read, and `HEAD` has not. A person who staged the file leaves the same state, but no running git.
 
 use std::fs;
 use std::path::Path;
@@ -17,22 +17,22 @@ use super::commits::{CommitError, Committed};
 use super::lock::LockFile;
 use super::{Git, GitError, Head, regular_file};
 
-/// How long a git is given to move `HEAD` that cannot be seen: it runs in a container, or as another user.
+/// How long to wait for an invisible git to move `HEAD`: it runs in a container, or as another user.
 const UNSEEN: Duration = Duration::from_millis(20);
-/// How long a git at work is waited for. It may be one that never ends, such as a daemon.
+/// How long to wait for a visible git. It may be one that never ends, such as a daemon.
 const SEEN: Duration = Duration::from_secs(2);
 
-/// How many commits a git at work may have missed.
+/// How many commits a running git may have missed.
 const RECENT: usize = 4;
 
-/// The right to change a repository's index, and thereby its work tree.
+/// The right to change a repository's index, and thereby its working tree.
 #[derive(Debug)]
 pub struct HeldIndex {
     pub(super) lock: LockFile,
 }
 
 impl Git {
-    /// Takes `index.lock`, waiting for another holder at most for `patience`.
+    /// Takes `index.lock`, waiting for another holder at most `patience`.
     pub fn hold_index(&self, patience: Duration) -> Result<HeldIndex, GitError> {
         let path = self.place().git_dir.join("index.lock");
         Ok(HeldIndex { lock: LockFile::take(path.as_std_path(), patience)? })
@@ -61,7 +61,7 @@ pub struct Replaced<'a> {
 }
 
 impl Replaced<'_> {
-    /// Refuses a file that is not as it was written.
+    /// Refuses content that differs from what was written.
     pub(super) fn check_content(&self, path: &Path, content: &[u8]) -> Result<(), CommitError> {
         if content == self.after {
             return Ok(());
@@ -69,7 +69,7 @@ impl Replaced<'_> {
         Err(CommitError::Replaced { path: path.to_owned() })
     }
 
-    /// Refuses a file in the work tree that is not as it was written.
+    /// Refuses a file in the working tree that differs from what was written.
     pub(super) fn check_file(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
         let root = git.place().worktree.as_ref().map(|root| root.as_std_path().join(path));
         let content =
@@ -77,7 +77,7 @@ impl Replaced<'_> {
         self.check_content(path, &content)
     }
 
-    /// Waits for a git that is between a new work tree and its `HEAD`; `staged` is not what `HEAD` has.
+    /// Waits for a git that has written a new working tree but not yet moved `HEAD`; `staged` differs from `HEAD`.
     pub(super) fn wait_for_switch(
         &self,
         git: &Git,
@@ -103,16 +103,16 @@ impl Replaced<'_> {
 }
 
 impl Committed {
-    /// Tells whether the file that was replaced is known to have been `content` in the parent.
+    /// Whether the replaced file is known to have been `content` in the parent.
     pub fn has_replaced(&self, content: &[u8]) -> bool {
         self.replaced.as_ref().is_some_and(|id| is_blob(&id.to_id(), content))
     }
 }
 
 impl Replaced<'_> {
-    /// Refuses a file that was read as one of the last commits has it, and not the last one.
+    /// Refuses a file that was read in the version of a recent commit other than the last one.
     ///
-    /// A `git checkout` that looked the branch up before these commits puts such a file there and stages it.
+    /// A `git checkout` that resolved the branch before these commits writes such a file and stages it.
     fn refuse_older(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
         for back in 1..=RECENT {
             let Some(commit) = git.resolve(&format!("HEAD~{back}"))? else { break };
@@ -131,7 +131,7 @@ fn is_blob(id: &ObjectId, content: &[u8]) -> bool {
     hasher.try_finalize().is_ok_and(|found| found == *id)
 }
 
-/// Tells whether a git process works in the repository, as far as can be seen.
+/// Whether a git process works in the repository, as far as visible.
 fn is_git_at_work(git: &Git) -> bool {
     let place = git.place();
     let mut roots = vec![place.git_dir.clone()];

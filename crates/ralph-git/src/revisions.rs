@@ -1,13 +1,13 @@
-//! Commits as people name them: `HEAD`, a branch, `v1..v2`.
+//! Resolves commit names: `HEAD`, a branch, `v1..v2`.
 //!
-//! Names lead where the repository says; what a commit holds is asked of the mirror.
+//! Names are resolved in the repository; the content of a commit is asked of the mirror.
 
 use super::call::Call;
 use super::parse::parse_ids;
 use super::{Git, GitError, LONG, Oid, unexpected};
 
 impl Git {
-    /// Returns the commit that a name means.
+    /// Resolves a commit name.
     pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
         let commit = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &commit];
@@ -15,7 +15,7 @@ impl Git {
         Ok(Oid::parse(answer.stdout.trim_ascii()).filter(|_| answer.code == Some(0)))
     }
 
-    /// Returns the commits of a range such as `a..b`, oldest first; `None` if it means nothing here.
+    /// Returns the commits of a range such as `a..b`, oldest first; `None` if it cannot be resolved.
     pub fn range(&self, range: &str) -> Result<Option<Vec<Oid>>, GitError> {
         let args = ["rev-list", "--reverse", "--end-of-options", range, "--"];
         let answer = self.call(Call::new(&args).timeout(LONG).accept(&[128, 129]))?;

@@ -1,8 +1,7 @@
-//! A person's uncommitted files, kept as a commit under a ref of Ralph's before a run that could destroy them.
+//! Saves a person's uncommitted files as a commit under a ref of Ralph's, before a run that could destroy them.
 //!
-//! Neither the index nor the work tree is touched: an index of its own takes the files in. Huge files are left out, as
-//! no start waits for gigabytes to be copied. A ref is named after the tree that it keeps, so that the same
-//! state is kept once.
+//! Neither the index nor the working tree is touched: a temporary index is used. Huge files are left out, so that no
+//! start waits for gigabytes to be copied. A ref is named after its tree, so that the same state is saved once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,31 +12,31 @@ use super::drivers::Drivers;
 use super::evidence::Dirt;
 use super::{Git, GitError, Oid, TreeEntry};
 
-/// The largest file that is kept, and how much is kept in all.
+/// The largest saved file, and the maximum total size.
 const FILE_CAP: u64 = 32 << 20;
 const TOTAL_CAP: u64 = 512 << 20;
 
 const SAVED: &str = "refs/ralph/saved/";
 
-/// What was kept of a work tree.
+/// What was saved of a working tree.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SavedDirt {
     /// The ref that keeps it.
     pub name: String,
     pub commit: Oid,
-    /// Files as they were, by the ids of their contents; one that was removed has none.
+    /// The saved files by content id; a removed one has none.
     #[serde(with = "super::names::path_pairs_record")]
     pub files: Vec<(PathBuf, Option<Oid>)>,
 }
 
 impl Git {
-    /// Keeps what is dirty; `None` if nothing is.
+    /// Saves the dirty files; `None` if there are none.
     pub fn save_dirt(&self, dirt: &Dirt) -> Result<Option<SavedDirt>, CommitError> {
         let Some(root) = &self.place().worktree else { return Ok(None) };
         let (mut paths, mut total) = (Vec::new(), 0);
         for path in dirt.paths.iter().map(|dirty| dirty.entry.path.clone()) {
             let found = fs::symlink_metadata(root.as_std_path().join(&path)).ok();
-            // A directory in a list of files is a repository of its own.
+            // A directory in a list of files is a nested repository.
             if found.as_ref().is_some_and(fs::Metadata::is_dir) {
                 continue;
             }
@@ -59,8 +58,8 @@ impl Git {
             None => self.object_format()?.empty_tree(),
         };
         let bench = CommitSteps { git: self, drivers: &drivers, base: &base };
-        // From `HEAD`, not from the index, which may be in the middle of a merge. What is staged and differs from the file
-        // is not what would be lost: its object is there.
+        // From `HEAD`, not from the index, which may be in the middle of a merge. A staged version that differs from
+        // the file is not at risk: its object exists.
         let index = ScratchIndex::absent(&self.place().git_dir);
         if head.id().is_some() {
             bench.call(&index, &["read-tree", base.as_str()], b"")?;
@@ -82,7 +81,7 @@ impl Git {
         Ok(Some(SavedDirt { name, commit, files }))
     }
 
-    /// Puts files back as they were saved, in the work tree alone.
+    /// Restores saved files, in the working tree only.
     pub fn return_saved(&self, saved: &SavedDirt, paths: &[&Path]) -> Result<(), CommitError> {
         if paths.is_empty() {
             return Ok(());
@@ -98,7 +97,7 @@ impl Git {
         Ok(())
     }
 
-    /// Makes a commit of a tree, and a ref that keeps it.
+    /// Creates a commit of a tree, and a ref that keeps it.
     pub(super) fn keep_tree(
         &self,
         name: &str,
@@ -121,7 +120,7 @@ impl Git {
         Ok(commit)
     }
 
-    /// Returns what a commit has at some paths.
+    /// Returns the entries of a commit at some paths.
     fn entries(&self, commit: &Oid, paths: &[PathBuf]) -> Result<Vec<TreeEntry>, GitError> {
         let wanted: std::collections::HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let mut entries = self.tree(commit)?;

@@ -1,12 +1,12 @@
-//! One walk over a work tree, against an index: what may have changed, and what the index does not have.
+//! One walk over a working tree, compared with an index: what may have changed, and what the index lacks.
 //!
-//! Git answers the same questions by a process each, and looks at every file for each of them. Here all are answered by
-//! one look at each file: its times, size, owner, kind and number, as git compares them, and what lies beside it. Nothing
-//! is read but the index. A walk follows no link and looks at no file by a path that leads through one.
+//! Git answers the same questions with one process each, and scans every file for each of them. Here all are answered
+//! by one stat of each file: its times, size, owner, type and inode, as git compares them, and its siblings. Only the
+//! index is read. A walk follows no symlink and accesses no file through one.
 //!
-//! What looks alike *is* alike only if the file was not changed in the instant in which the index was written; such a file
-//! is [`TreeScan::unsure`], as is whatever differs. An index that says more than names, ids and times (sparse or split ones,
-//! submodules, files that git was told not to look at, conflicts) is [`Unfit`], and git is asked.
+//! A file that looks unchanged *is* unchanged only if it was not changed in the instant in which the index was written;
+//! such a file is [`TreeScan::unsure`], as is anything that differs. An index with more than names, ids and times
+//! (sparse or split ones, submodules, hidden files, conflicts) is [`Unfit`], and git is asked.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -33,50 +33,50 @@ const NAME: u16 = 0x0fff;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// How a directory is opened: never through a link.
+/// The flags for opening a directory: symlinks are never followed.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How many files are compared by content: more are quicker in the git binary's hands.
+/// How many files are compared by content: for more the git binary is faster.
 const FEW: usize = 256;
 
 const TORN: Unfit = Unfit("its index is torn");
 const ODD: Unfit = Unfit("its index says more than which files there are");
 const UNREADABLE: Unfit = Unfit("a directory cannot be looked through");
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TreeScan {
-    /// Tracked files that are not there, or may not be as the index has them.
+    /// Tracked files that are missing, or may differ from the index.
     pub(super) unsure: Vec<PathBuf>,
-    /// What the index does not have; a directory that has nothing tracked is named whole.
+    /// What is not in the index; a directory without tracked files is listed as a whole.
     pub(super) others: Vec<PathBuf>,
 }
 
 #[cfg(test)]
 impl TreeScan {
-    /// Tells whether everything is as the index has it, and nothing is there beside.
+    /// Whether everything matches the index, and nothing else exists.
     pub(super) fn is_clean(&self) -> bool {
         self.unsure.is_empty() && self.others.is_empty()
     }
 }
 
-/// Which part of a work tree is looked at.
+/// The part of a working tree to scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part<'a> {
     /// One directory; `None` for all.
     pub(super) within: Option<&'a Path>,
-    /// Files and directories that are not looked at.
+    /// Files and directories to skip.
     pub(super) but: &'a [PathBuf],
-    /// Directories of which only tracked files are looked at.
+    /// Directories in which only tracked files are checked.
     pub(super) kept: &'a [PathBuf],
 }
 
-/// An index that was read.
+/// A parsed index.
 pub(super) struct IndexFile {
     bytes: Vec<u8>,
     entries: Vec<TrackedEntry>,
-    /// When it was written: what was changed then or later may have changed since it was looked at.
+    /// When it was written: a file changed then or later may have changed after it was checked.
     written: (i64, i64),
-    /// Where the tree cache is.
+    /// The range of the tree cache.
     trees: Option<Range<usize>>,
     hash_len: usize,
 }
@@ -84,14 +84,14 @@ pub(super) struct IndexFile {
 /// Entries of an index, in its order.
 pub(super) type Tracked<'i> = &'i [TrackedEntry];
 
-/// Where an entry is in the index.
+/// The position of an entry in the index.
 pub(super) struct TrackedEntry {
     at: usize,
     name: Range<usize>,
 }
 
 impl IndexFile {
-    /// Reads an index.
+    /// Parses an index.
     pub(super) fn read(path: &Path, kind: Kind) -> Result<IndexFile, Unfit> {
         let (file, metadata) = regular_file::open(path).map_err(|_| TORN)?;
         let bytes = regular_file::read_open(&file, &metadata).map_err(|_| TORN)?;
@@ -117,7 +117,7 @@ impl IndexFile {
             }
             let flags = u16::from_be_bytes([bytes[name - 2], bytes[name - 1]]);
             let mode = number(&bytes, at + 24);
-            // Conflicts, extended flags, files that are not to be looked at; submodules and whole directories.
+            // Conflicts, extended flags, hidden files; submodules and whole directories.
             if flags & !NAME != 0 || !matches!(mode & 0o170_000, REGULAR | LINK) {
                 return Err(ODD);
             }
@@ -136,7 +136,7 @@ impl IndexFile {
             let header = bytes.get(at..at + 8).ok_or(TORN)?;
             let size = number(header, 4) as usize;
             let data = at + 8..(at + 8).checked_add(size).filter(|to| *to <= end).ok_or(TORN)?;
-            // One that begins with a small letter changes what the entries mean.
+            // An extension with a lower-case name changes the meaning of the entries.
             if !header[0].is_ascii_uppercase() {
                 return Err(ODD);
             }
@@ -153,13 +153,13 @@ impl IndexFile {
         &self.bytes[entry.name.clone()]
     }
 
-    /// Returns the entries below a directory, whose name ends in a slash; all for none.
+    /// Returns the entries below a directory, whose name ends in a slash; all for an empty name.
     pub(super) fn below(&self, directory: &[u8]) -> Tracked<'_> {
         let from = self.entries.partition_point(|entry| self.name(entry) < directory);
         self.split(&self.entries[from..], directory).0
     }
 
-    /// Takes the entries apart that begin with a name: the first ones, or none.
+    /// Splits off the leading entries with a prefix.
     pub(super) fn split<'i>(
         &self,
         entries: Tracked<'i>,
@@ -168,7 +168,7 @@ impl IndexFile {
         entries.split_at(entries.partition_point(|entry| self.name(entry).starts_with(beginning)))
     }
 
-    /// Tells whether an entry is a certain file of a tree.
+    /// Whether an entry equals a file of a tree.
     pub(super) fn is_entry(
         &self,
         entry: &TrackedEntry,
@@ -184,12 +184,12 @@ impl IndexFile {
             && self.bytes[entry.at + STAT..].starts_with(id.as_slice())
     }
 
-    /// Returns the trees that the index remembers, by the paths of their directories.
+    /// Returns the tree cache of the index, by directory path.
     pub(super) fn trees(&self) -> HashMap<Vec<u8>, ObjectId> {
         let mut known = HashMap::new();
         let Some(cache) = self.trees.clone() else { return known };
         let mut nodes = TreeCache { rest: &self.bytes[cache], hash_len: self.hash_len };
-        // The directories that are open, each with how many below it are still to come.
+        // The open directories, each with the number of its remaining subdirectories.
         let mut open: Vec<(usize, u64)> = Vec::new();
         let mut path: Vec<u8> = Vec::new();
         while let Some(node) = nodes.next() {
@@ -214,7 +214,7 @@ impl IndexFile {
         known
     }
 
-    /// Walks over the work tree, or the part of it that is wanted.
+    /// Walks over the working tree, or the requested part of it.
     pub(super) fn scan<'i>(&'i self, root: &Path, part: &Part<'i>) -> Result<TreeScan, Unfit> {
         let directory = part.within.unwrap_or(Path::new(""));
         let mut handle = open(root, DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
@@ -236,7 +236,7 @@ impl IndexFile {
         Ok(walk.found)
     }
 
-    /// Tells whether a file looks as the index has it.
+    /// Whether a file looks as recorded in the index.
     fn is_same(&self, entry: &TrackedEntry, found: &Stat) -> bool {
         let field = |number_of: usize| number(&self.bytes, entry.at + 4 * number_of);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
@@ -257,12 +257,12 @@ impl IndexFile {
             FileType::Symlink => mode & 0o170_000 == LINK,
             _ => false,
         };
-        // A file that was changed since has a later time of that: it cannot be the one that was noted before.
+        // A file changed since then has a later ctime: it cannot be the recorded one.
         let time = |seconds, below| (i64::from(field(seconds)), i64::from(field(below)));
         alike && is_kind && time(0, 1) < self.written && time(2, 3) < self.written
     }
 
-    /// Takes files out of what is unsure whose content is, byte by byte, what the index has.
+    /// Removes files from `unsure` whose content equals the index's, byte by byte.
     pub(super) fn confirm(&self, root: &Path, scan: &mut TreeScan, kind: Kind) {
         if scan.unsure.len() > FEW {
             return;
@@ -270,7 +270,7 @@ impl IndexFile {
         scan.unsure.retain(|path| !self.has_content(root, path, kind));
     }
 
-    /// Returns a plain file as the index has it: its content, and whether it can be executed.
+    /// Returns a regular file in the index: its content, and whether it is executable.
     pub(super) fn file(&self, path: &Path) -> Option<(ObjectId, bool)> {
         let entry = self.entry(path)?;
         let mode = number(&self.bytes, entry.at + 24);
@@ -278,7 +278,7 @@ impl IndexFile {
         (mode & 0o170_000 == REGULAR).then_some((id, mode & 0o100 != 0))
     }
 
-    /// Tells whether what is at a path is what the index has there, or nothing where it has none.
+    /// Whether a path matches the index: the same file, or absent in both.
     pub(super) fn is_there(&self, root: &Path, path: &Path, kind: Kind) -> bool {
         let found = statat(CWD, root.join(path), AtFlags::SYMLINK_NOFOLLOW);
         match self.entry(path) {
@@ -311,7 +311,7 @@ impl IndexFile {
     }
 }
 
-/// What is looked for in a directory.
+/// What to look for in a directory.
 enum Child<'i> {
     File(&'i TrackedEntry),
     Directory(&'i [TrackedEntry]),
@@ -325,7 +325,7 @@ struct Walk<'i> {
 }
 
 impl<'i> Walk<'i> {
-    /// Looks through a directory, of which `entries` are tracked. `path` ends in a slash, or is empty.
+    /// Scans a directory, of which `entries` are tracked. `path` ends in a slash, or is empty.
     fn directory(
         &mut self,
         handle: &OwnedFd,
@@ -368,7 +368,7 @@ impl<'i> Walk<'i> {
         self.listing(handle, path, &mut names, tracked)
     }
 
-    /// Looks at something tracked; tells whether anything is in its place.
+    /// Checks a tracked entry; returns whether anything exists at its path.
     fn child(
         &mut self,
         handle: &OwnedFd,
@@ -396,7 +396,7 @@ impl<'i> Walk<'i> {
                         self.found.unsure.extend(names);
                         return Ok(false);
                     }
-                    // A link, or one that may not be opened.
+                    // A symlink, or no permission to open it.
                     Err(_) => return Err(UNREADABLE),
                 };
                 path.push(b'/');
@@ -406,7 +406,7 @@ impl<'i> Walk<'i> {
         }
     }
 
-    /// Finds what is in a directory beside `names`, of which so many are there.
+    /// Finds entries of a directory other than `names`, of which `tracked` exist.
     fn listing(
         &mut self,
         handle: &OwnedFd,
@@ -420,11 +420,11 @@ impl<'i> Walk<'i> {
         if self.kept.iter().any(is_in) {
             return Ok(());
         }
-        // The repository itself is no file of the tree.
+        // The repository itself is not part of the tree.
         let is_own = |name: &[u8]| matches!(name, b"." | b"..") || (start == 0 && name == b".git");
         let mut count = 0;
         each_in(handle, |name, _| count += usize::from(!is_own(name)))?;
-        // Mostly everything that is there is tracked: then it is enough to have counted.
+        // Usually every existing entry is tracked: then counting is enough.
         if count == tracked {
             return Ok(());
         }
@@ -444,7 +444,7 @@ impl<'i> Walk<'i> {
         Ok(())
     }
 
-    /// Takes down something that the index does not have.
+    /// Records something that is not in the index.
     fn other(
         &mut self,
         handle: &OwnedFd,
@@ -459,7 +459,7 @@ impl<'i> Walk<'i> {
         let is_above = |but: &&[u8]| {
             but.strip_prefix(path.as_slice()).is_some_and(|rest| rest.first() == Some(&b'/'))
         };
-        // What is not looked at lies somewhere in it.
+        // An excluded path is somewhere inside it.
         if kind != FileType::RegularFile
             && passed.any(is_above)
             && let Ok(inner) = openat(handle, &path[start..], DIRECTORY, Mode::empty())
@@ -472,7 +472,7 @@ impl<'i> Walk<'i> {
     }
 }
 
-/// Goes through the names in a directory, from the first one.
+/// Iterates over the names in a directory, from the first one.
 fn each_in(handle: &OwnedFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Unfit> {
     let again = openat(handle, c".", DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
     let listed = Listing::new().each(again, |name, kind| take(name.to_bytes(), kind));

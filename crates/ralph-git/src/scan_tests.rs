@@ -8,7 +8,7 @@ use super::super::Oid;
 use super::super::testing::{World, write};
 use super::*;
 
-/// A repository whose index is younger than its files.
+/// A repository whose index is newer than its files.
 fn settled(world: &World) -> camino::Utf8PathBuf {
     let dir = world.repository("r");
     let files = [("a.b", "1"), ("a/b", "2"), ("a/c/d", "3"), ("a0", "4"), ("home/x/y", "5")];
@@ -186,7 +186,7 @@ fn an_index_that_says_more_is_left_to_git() {
     let dir = settled(&world);
     let whole = fs::read(dir.join(".git/index")).unwrap();
     for end in 0..whole.len() {
-        // Cut anywhere it is no index, or at least no reason to panic.
+        // Truncated anywhere it is not an index, or at least does not cause a panic.
         fs::write(dir.join(".git/index"), &whole[..end]).unwrap();
         let _ = index(&dir);
     }

@@ -1,8 +1,8 @@
-//! A repository's settings, read in process: how it is laid out, and who the person is.
+//! A repository's settings, read in process: its layout, and the person's identity.
 //!
-//! Nothing that a setting says is ever started here. What the repository's own file includes is not followed, as it may
-//! lead anywhere, a FIFO included; such a repository, and one laid out in a way that is not known here, is [`Unfit`] to be
-//! worked on in process and is left to the git binary.
+//! No program named in a setting is ever started here. Includes in the repository's own file are not followed, because
+//! they may lead anywhere, even to a FIFO; such a repository, and one with an unknown layout, is [`Unfit`] to be
+//! handled in process and is left to the git binary.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,17 @@ use super::{GitProgram, ObjectFormat, RepositoryLocation, regular_file};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unfit(pub(super) &'static str);
 
-/// What decides how files of the repository are read and written.
+/// How files of the repository are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) format: ObjectFormat,
-    /// Refs are files, and not in a table.
+    /// Whether refs are files, rather than in a reftable.
     pub(super) refs_are_files: bool,
-    /// A linked worktree may have settings of its own.
+    /// Whether a linked worktree may have its own settings.
     worktree_settings: bool,
 }
 
-/// A repository's own settings, without anybody else's.
+/// A repository's own settings, without any others.
 pub(super) struct OwnSettings {
     file: File,
     pub(super) layout: Layout,
@@ -44,18 +44,18 @@ impl OwnSettings {
         Ok(OwnSettings { file, layout })
     }
 
-    /// Tells whether several people may write the repository.
+    /// Whether several users may write the repository.
     pub(super) fn is_shared(&self) -> bool {
         self.file.string("core.sharedRepository").is_some()
     }
 
-    /// Tells whether they say where else settings are.
+    /// Whether they include other files.
     fn include_others(&self) -> bool {
         ["include", "includeIf"].iter().any(|name| has_section(&self.file, name))
     }
 }
 
-/// Every setting in force, the person's included.
+/// All settings in force, including the person's.
 pub(super) struct Settings {
     own: OwnSettings,
     persons: Option<File>,
@@ -108,7 +108,7 @@ impl Settings {
         Some(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Tells whether a setting is on; one that cannot be understood is not.
+    /// Whether a setting is on; an invalid value means off.
     pub(super) fn is_on(&self, key: &str) -> Option<bool> {
         let own = self.own.file.boolean(key).ok().flatten();
         own.or_else(|| self.persons.as_ref()?.boolean(key).ok().flatten())
@@ -156,7 +156,7 @@ fn layout(file: &File) -> Result<Layout, Unfit> {
     Ok(layout)
 }
 
-/// Names the files in which the person's own settings are, in the order in which git reads them.
+/// Returns the files of the person's own settings, in git's order.
 fn persons_files(program: &GitProgram) -> Vec<Metadata> {
     let of_person = |name: &str| program.persons_variable(name).map(PathBuf::from);
     let mut files = Vec::new();

@@ -1,10 +1,10 @@
-//! The whole work tree as a commit under a ref of Ralph's, and back again.
+//! Snapshots of the whole working tree as a commit under a ref of Ralph's, and restoring them.
 //!
-//! Tracked files and those that git would track are kept: whatever their names, and whatever state `HEAD` and the index
-//! are in, neither of which is touched. What cannot be kept is left out and named, and never keeps the rest from being
-//! kept: files that cannot be read or vanish meanwhile, sockets and the like, repositories inside the work tree.
+//! Tracked files and those that git would track are saved: whatever their names, and whatever the state of `HEAD` and
+//! the index, neither of which is touched. Anything that cannot be saved is left out and reported, and never prevents
+//! saving the rest: files that cannot be read or vanish meanwhile, sockets and the like, nested repositories.
 //!
-//! Putting a tree back writes and removes only what differs, and removes no file that the snapshot left out.
+//! Restoring a tree writes and removes only what differs, and removes no file that the snapshot left out.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,16 +17,16 @@ use super::drivers::Drivers;
 use super::evidence::{Dirt, is_own};
 use super::{ChangeKind, Git, Oid};
 
-/// A work tree that is kept.
+/// A saved working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub commit: Oid,
-    /// What could not be kept.
+    /// What could not be saved.
     pub left_out: Vec<PathBuf>,
 }
 
 impl Git {
-    /// Keeps the work tree, but for what is Ralph's own in it, under a ref. `None` where there is no work tree.
+    /// Saves the working tree, except for Ralph's own files, under a ref. `None` without a working tree.
     pub fn take_snapshot(
         &self,
         name: &str,
@@ -37,7 +37,7 @@ impl Git {
         let (mut paths, mut left_out) = (Vec::new(), Vec::new());
         for dirty in Dirt::of(self, own)?.paths {
             let path = dirty.entry.path;
-            // A name that ends in a slash is a repository of its own.
+            // A name that ends in a slash is a nested repository.
             let is_repository = path_bytes(&path).ends_with(b"/");
             if is_repository || !can_be_kept(&root.as_std_path().join(&path)) {
                 left_out.push(path);
@@ -66,8 +66,8 @@ impl Git {
         Ok(Some(Snapshot { commit, left_out }))
     }
 
-    /// Puts the work tree back as a snapshot has it, but for what is Ralph's own. `now` is a snapshot of what there is: it
-    /// says what differs. Returns the paths that were written or removed.
+    /// Restores the working tree to a snapshot, except for Ralph's own files. `now` is a snapshot of the current state
+    /// and determines what differs. Returns the paths that were written or removed.
     pub fn return_to_snapshot(
         &self,
         then: &Oid,
@@ -115,7 +115,7 @@ impl Git {
     }
 }
 
-/// Whether git could read a path: a file that opens, a link, or nothing any more.
+/// Whether git could read a path: a file that opens, a symlink, or missing by now.
 fn can_be_kept(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return true };
     let kind = found.file_type();
@@ -130,7 +130,7 @@ fn can_be_kept(path: &Path) -> bool {
     kind.is_symlink() || fs::File::open(path).is_ok()
 }
 
-/// Takes paths into an index. Where git refuses some, they are found by halves and left out.
+/// Adds paths to an index. If git refuses some, they are found by bisection and left out.
 fn take_in_what_can_be(
     steps: &CommitSteps<'_>,
     index: &ScratchIndex,

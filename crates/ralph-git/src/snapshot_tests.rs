@@ -20,7 +20,7 @@ fn names(world: &World, dir: &Utf8Path, commit: &Oid) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Everything that a work tree can hold and git cannot, or must not, take in, beside what it can.
+/// Everything that a working tree can contain and git cannot, or must not, add, in addition to what it can.
 #[test]
 fn a_snapshot_keeps_what_can_be_kept_of_any_tree() {
     let world = World::new();
@@ -50,7 +50,7 @@ fn a_snapshot_keeps_what_can_be_kept_of_any_tree() {
         "\"line\\nbreak\"",
         "\"new \\\"quoted\\\" \\303\\251.txt\"",
     ];
-    // Root can read, and so keep, everything.
+    // Root can read, and so save, everything.
     let is_root = fs::File::open(root.join("secret")).is_ok();
     if is_root {
         expected.push("secret");
@@ -79,7 +79,7 @@ fn an_empty_repository_and_a_clean_tree_have_snapshots_too() {
     assert_eq!(names(&world, &dir, &clean.commit), ["a.txt", "src/lib.rs"]);
 }
 
-/// A path that git refuses, for whatever reason, costs itself alone.
+/// A path that git refuses, for whatever reason, affects only itself.
 #[test]
 fn one_path_that_is_refused_does_not_cost_the_others() {
     let world = World::new();

@@ -1,7 +1,7 @@
-//! Returning to the branch that a run began on, and moving it forward to the run's work.
+//! Returns to the branch on which a run began, and fast-forwards it to the run's work.
 //!
-//! What is uncommitted comes along, as with `git switch`; where that cannot be, git refuses and nothing has changed. So
-//! does a change of files that a filter (LFS) would have to write, as no filter runs.
+//! Uncommitted changes are carried along, like with `git switch`; if that is impossible, git refuses and nothing has
+//! changed. A change of files that need a filter (LFS) is refused as well, because no filter runs.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use super::names::ref_bytes;
 use super::{Git, LONG, Oid};
 
 impl Git {
-    /// Makes `HEAD` a branch again, named in full, with the files of its commit.
+    /// Checks out a branch, given in full, with the files of its commit.
     pub fn switch_to(&self, branch: &str) -> Result<(), CommitError> {
         let drivers = Drivers::of(self)?;
         let refs = self.refs()?;
@@ -34,7 +34,7 @@ impl Git {
         Ok(())
     }
 
-    /// Returns to a branch whatever is uncommitted, which is lost: to be saved first.
+    /// Returns to a branch and discards uncommitted changes: the caller must save them first.
     pub fn switch_discarding(&self, branch: &str) -> Result<(), CommitError> {
         let drivers = Drivers::of(self)?;
         let short = ref_bytes(branch.strip_prefix("refs/heads/").unwrap_or(branch));
@@ -44,7 +44,7 @@ impl Git {
         Ok(())
     }
 
-    /// Moves the branch that is checked out, and its files, to a commit; what is uncommitted comes along.
+    /// Moves the checked-out branch and its files to a commit; uncommitted changes are carried along.
     pub fn move_branch_to(&self, commit: &Oid) -> Result<(), CommitError> {
         let drivers = Drivers::of(self)?;
         let args = ["reset", "--quiet", "--keep", commit.as_str()];
@@ -53,7 +53,7 @@ impl Git {
         Ok(())
     }
 
-    /// Moves the branch that is checked out, and its files, forward to a commit.
+    /// Fast-forwards the checked-out branch and its files to a commit.
     pub fn fast_forward(&self, commit: &Oid) -> Result<(), CommitError> {
         let drivers = Drivers::of(self)?;
         if let Some(here) = self.head()?.id() {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{Git, GitProgram, Oid};
 
-/// A temporary directory in which git knows nothing of the machine's configuration.
+/// A temporary directory in which git ignores the machine's configuration.
 pub(super) struct World {
     _dir: TempDir,
     pub(super) root: Utf8PathBuf,
@@ -37,7 +37,7 @@ impl World {
             .with_variable("HOME", self.root.as_str())
     }
 
-    /// Runs git as a person or an agent would, with nothing switched off.
+    /// Runs git like a person or an agent, with nothing disabled.
     pub(super) fn git(&self, dir: &Utf8Path, args: &[&str]) -> String {
         let answer = self.try_git(dir, args);
         answer.unwrap_or_else(|error| panic!("git {args:?}: {error}"))
@@ -73,7 +73,7 @@ impl World {
         Err(String::from_utf8_lossy(&answer.stderr).into_owned())
     }
 
-    /// Makes a repository with one commit of `a.txt` and `src/lib.rs`.
+    /// Creates a repository with one commit of `a.txt` and `src/lib.rs`.
     pub(super) fn repository(&self, name: &str) -> Utf8PathBuf {
         let dir = self.path(name);
         self.git(&self.root, &["init", "-q", dir.as_str()]);
@@ -81,7 +81,7 @@ impl World {
         dir
     }
 
-    /// Writes files and commits everything, as an agent would.
+    /// Writes files and commits everything, like an agent.
     pub(super) fn commit(&self, dir: &Utf8Path, files: &[(&str, &str)]) -> Oid {
         for (name, content) in files {
             write(&dir.join(name), content);

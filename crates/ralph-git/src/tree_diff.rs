@@ -1,4 +1,4 @@
-//! How one tree became another, in process: directories that are the same are not entered.
+//! Differences between two trees, in process: equal directories are not entered.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::objects::{ObjectKind, Objects};
 use super::parse::{ChangeKind, PathChange};
 use super::{Git, ObjectError, Oid};
 
-/// Which bits of a mode tell files, links, directories and submodules apart.
+/// The mode bits that distinguish files, symlinks, directories and submodules.
 const KIND: u32 = 0o170_000;
 
-/// Returns how a tree became another, path by path in git's order, without a search for renames.
+/// Returns the differences between two trees, path by path in git's order, without rename detection.
 pub(super) fn changes(
     objects: &mut Objects,
     from: &ObjectId,
@@ -46,7 +46,7 @@ pub(super) fn tree_of(objects: &mut Objects, id: &ObjectId) -> Result<ObjectId, 
 }
 
 impl Git {
-    /// Does the same for commits or trees of this repository.
+    /// The same for commits or trees of this repository.
     pub(super) fn changes_in_process(
         &self,
         from: &Oid,
@@ -59,7 +59,7 @@ impl Git {
     }
 }
 
-/// Returns a mode as git reads it: some were written in more than one way.
+/// Returns a mode as git interprets it: some have more than one encoding.
 fn mode_of(item: Option<&TreeItem<'_>>) -> Option<u32> {
     let Some(item) = item else { return Some(0) };
     let mode = u32::from_str_radix(std::str::from_utf8(item.mode).ok()?, 8).ok()?;
@@ -74,7 +74,7 @@ fn mode_of(item: Option<&TreeItem<'_>>) -> Option<u32> {
 
 struct TreeDiff<'o> {
     objects: &'o mut Objects,
-    /// The directory that is compared; ends in a slash, or is empty.
+    /// The current directory; ends in a slash, or is empty.
     path: Vec<u8>,
     changes: Vec<PathChange>,
 }
@@ -124,7 +124,7 @@ impl TreeDiff<'_> {
         }
     }
 
-    /// Compares what is at one name: both are directories, or neither is.
+    /// Compares the entries of one name: both are directories, or neither is.
     fn entry(
         &mut self,
         before: Option<&TreeItem<'_>>,

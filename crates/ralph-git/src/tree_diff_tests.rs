@@ -3,7 +3,7 @@ use super::super::{Call, Git, Oid};
 use super::*;
 use crate::parse::parse_raw_diff;
 
-/// What git says.
+/// Git's own result.
 fn told(git: &Git, from: &Oid, to: &Oid) -> Vec<PathChange> {
     let args = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
     let call = Call::new(&args).args([from.as_str(), to.as_str()]);
@@ -21,7 +21,7 @@ fn trees_differ_as_git_says() {
         commits.push(world.commit(&dir, &[]));
     };
     next(&|| write(&dir.join("deep/er/x"), "x"));
-    // A file becomes a directory, with neighbours whose names sort between both.
+    // A file becomes a directory, with siblings whose names sort between both.
     next(&|| {
         for name in ["a", "a.b", "a-b", "a0"] {
             write(&dir.join(name), name);

@@ -1,7 +1,7 @@
-//! Trees that differ from another one at some paths: files put there or removed, whole directories replaced.
+//! Trees that differ from another one at some paths: files added or removed, whole directories replaced.
 //!
-//! Done in process, at a cost that grows with the directories on the way and not with the size of the tree. A directory
-//! that becomes empty disappears, as git has no empty ones.
+//! Done in process, at a cost that depends on the directories on the way and not on the size of the tree. A directory
+//! that becomes empty is removed, because git has no empty ones.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -15,11 +15,11 @@ use super::{ObjectError as Error, Oid};
 
 const DIRECTORY: &[u8] = b"40000";
 
-/// What a path of a tree is to be.
+/// The new content of a path of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TreeChange {
     Remove,
-    /// A file, link or directory, with its mode as trees have it.
+    /// A file, symlink or directory, with its mode in tree format.
     Put {
         mode: Vec<u8>,
         id: ObjectId,
@@ -34,7 +34,7 @@ pub(super) struct TreeChanges {
 }
 
 impl TreeChanges {
-    /// Adds a change at a path from the root; `false` if no tree can have such a path.
+    /// Adds a change at a path relative to the root; `false` if no tree can have such a path.
     ///
     /// A later change of the same path replaces an earlier one; changes below a path apply to what is put there.
     pub(super) fn add(&mut self, path: &Path, change: TreeChange) -> bool {
@@ -51,7 +51,7 @@ impl TreeChanges {
         true
     }
 
-    /// Makes the tree that differs from `base` by the changes.
+    /// Creates the tree that differs from `base` by the changes.
     pub(super) fn apply(
         &self,
         objects: &mut Objects,
@@ -64,7 +64,7 @@ impl TreeChanges {
         }
     }
 
-    /// Does the same; `None` if nothing is left.
+    /// The same; `None` if nothing is left.
     fn tree(
         &self,
         objects: &mut Objects,
@@ -143,7 +143,7 @@ fn add(
     })
 }
 
-/// Returns what a tree has at a path; a whole directory is a tree.
+/// Returns the entry of a tree at a path; a whole directory is a tree.
 pub(super) fn find_entry(
     objects: &mut Objects,
     root: &ObjectId,
@@ -168,7 +168,7 @@ pub(super) fn find_entry(
     Ok(at.map(|(mode, id)| TreeChange::Put { mode, id }))
 }
 
-/// Reads every file below a tree, by its path from there; links count as files with their targets.
+/// Reads every file below a tree, by relative path; symlinks count as files with their targets.
 pub(super) fn all_files(
     objects: &mut Objects,
     root: &ObjectId,

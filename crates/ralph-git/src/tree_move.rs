@@ -1,12 +1,12 @@
-//! A work tree of Ralph's own, moved from one commit to another together with its index, at a cost that grows with what
-//! differs: nothing else is looked at or written.
+//! Moves a working tree of Ralph's own from one commit to another together with its index, at a cost proportional to
+//! the difference: nothing else is scanned or written.
 //!
-//! The caller knows what is not as the index has it ([`scan`](super::scan)) and that no other process is writing to the tree.
-//! Contents are written by git, as it writes them on a checkout; the index is changed in process. Whatever is not plain
-//! files (links, submodules, a file in place of a directory, attributes that change) is [`Unfit`]: then nothing is said
-//! about the tree, and git has to write all of it.
+//! The caller knows what differs from the index ([`scan`](super::scan)) and that no other process writes to the tree.
+//! Contents are written by git, as on a checkout; the index is changed in process. Anything except regular files
+//! (symlinks, submodules, a file in place of a directory, changed attributes) is [`Unfit`]: then the state of the tree
+//! is unknown, and git has to write all of it.
 //!
-//! The index comes last: after a crash it tells of every file that was written that it is not as it should be.
+//! The index is written last: after a crash it shows every file already written as modified.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -22,29 +22,29 @@ use super::scan::IndexFile;
 use super::settings::Unfit;
 use super::{Git, Oid, regular_file};
 
-/// More files than this are quicker in the git binary's hands.
+/// With more files than this the git binary is faster.
 const FEW: usize = 128;
 
 const UNWRITABLE: Unfit = Unfit("the tree or its index cannot be written");
 
-/// A tree that is to become another.
+/// A tree to be moved.
 pub(super) struct TreeMove<'a> {
-    /// Has the work tree and, in its object store, both commits.
+    /// Contains the working tree and, in its object store, both commits.
     pub(super) git: &'a Git,
     pub(super) kind: Kind,
-    /// Says what the work tree holds: the files of `from`.
+    /// The index of the working tree: the files of `from`.
     pub(super) index: &'a Utf8Path,
     pub(super) from: &'a Oid,
     pub(super) to: &'a Oid,
-    /// Files that are not as the index has them.
+    /// Files that differ from the index.
     pub(super) unsure: &'a [PathBuf],
 }
 
-/// A file as it is to be: its content, and whether it can be executed; `None` if it goes.
+/// A file's target state: its content, and whether it is executable; `None` removes it.
 type Wanted = Option<(ObjectId, bool)>;
 
 impl TreeMove<'_> {
-    /// Does so only where the files that are touched are as the index has them.
+    /// The same, only if the touched files match the index.
     pub(super) fn make_over_known(&self, index: &IndexFile) -> Result<(), Unfit> {
         let root = self.git.place().worktree.as_ref().ok_or(UNWRITABLE)?.as_std_path();
         if !self.wanted(index)?.keys().all(|path| index.is_there(root, path, self.kind)) {
@@ -53,7 +53,7 @@ impl TreeMove<'_> {
         self.make(index)
     }
 
-    /// Writes what differs, and the index.
+    /// Writes the differences, and the index.
     pub(super) fn make(&self, index: &IndexFile) -> Result<(), Unfit> {
         let wanted = self.wanted(index)?;
         if wanted.is_empty() {
@@ -65,7 +65,7 @@ impl TreeMove<'_> {
         }
         let kept: Vec<(&PathBuf, (ObjectId, bool))> =
             wanted.iter().filter_map(|(path, wanted)| Some((path, (*wanted)?))).collect();
-        // It may be a cache, which is not git's to remove.
+        // It may be a cache, which git must not remove.
         let is_dir = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
         if kept.iter().any(|(path, _)| is_dir(&root.join(path))) {
             return Err(Unfit("a file comes in place of a directory"));
@@ -98,7 +98,7 @@ impl TreeMove<'_> {
         self.change_index(&IndexChange { edits: &edits, gone: &gone, watched: &[], expected })
     }
 
-    /// Returns what is to be at each path that is touched.
+    /// Returns the target state of each touched path.
     fn wanted(&self, index: &IndexFile) -> Result<BTreeMap<PathBuf, Wanted>, Unfit> {
         let missing = |_| Unfit("an object cannot be read in process");
         let mut wanted: BTreeMap<PathBuf, Wanted> = BTreeMap::new();
@@ -124,7 +124,7 @@ impl TreeMove<'_> {
         }
         let mut before: Option<&PathBuf> = None;
         for path in wanted.keys() {
-            // A path sorts right before what is below it.
+            // A path sorts directly before what is below it.
             if before.is_some_and(|before| path.starts_with(before)) {
                 return Err(Unfit("a file comes in place of a directory"));
             }
@@ -133,7 +133,7 @@ impl TreeMove<'_> {
         Ok(wanted)
     }
 
-    /// Has git write files, as it does on a checkout.
+    /// Lets git write files, as on a checkout.
     fn write_files(&self, files: &[(&PathBuf, (ObjectId, bool))]) -> Result<(), Unfit> {
         if files.is_empty() {
             return Ok(());
@@ -174,7 +174,7 @@ impl TreeMove<'_> {
         let new = format!("{}.ralph-new", self.index);
         let _ = fs::remove_file(&new);
         let file = File::create_new(&new).map_err(|_| UNWRITABLE)?;
-        // Its time is that of now: where times did not decide, contents were compared, and no other process writes here.
+        // Its time is now: where times did not decide, contents were compared, and no other process writes here.
         let patched = patch(Some((&old, &metadata)), self.kind, change, &file);
         let made = match patched {
             Ok(_) => fs::rename(&new, path).map_err(|_| UNWRITABLE),
@@ -188,7 +188,7 @@ impl TreeMove<'_> {
     }
 }
 
-/// Removes a file, and the directories above it that are empty then.
+/// Removes a file, and the directories above it that become empty.
 fn remove(root: &Path, path: &Path) -> Result<(), Unfit> {
     match fs::remove_file(root.join(path)) {
         Err(error) if !regular_file::is_absence(&error) => return Err(UNWRITABLE),

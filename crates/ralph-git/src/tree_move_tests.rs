@@ -6,7 +6,7 @@ use super::super::scan::Part;
 use super::super::testing::{World, write};
 use super::*;
 
-/// Moves a repository's work tree between two commits, and holds it to what git makes of them.
+/// Moves a repository's working tree between two commits, and compares it with git's result.
 fn move_and_compare(world: &World, dir: &Utf8PathBuf, from: &Oid, to: &Oid) -> Result<(), Unfit> {
     world.git(dir, &["checkout", "-q", "--force", "--detach", from.as_str()]);
     world.git(dir, &["clean", "-q", "-ffdx"]);
@@ -65,7 +65,7 @@ fn what_was_changed_in_between_is_written_anew() {
     world.git(&dir, &["checkout", "-q", "--detach", from.as_str()]);
     write(&dir.join("a.txt"), "somebody's\n");
     std::fs::remove_dir_all(dir.join("src")).unwrap();
-    // What a killed move has written already.
+    // Already written by a killed move.
     write(&dir.join("new"), "half");
     let index = dir.join(".git/index");
     let known = IndexFile::read(index.as_std_path(), Kind::Sha1).unwrap();

@@ -1,4 +1,4 @@
-//! What the boundary asks of git: what is ignored, how refs are put back, and a commit that keeps what was undone.
+//! Git operations for the boundary: ignored paths, restoring refs, and a commit that keeps reverted changes.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::oid::lines;
 use super::parse::parse_batch;
 use super::{Git, GitError, LONG, Oid, unexpected};
 
-/// A ref that is to be put back: what it was, and what it must be now for that to happen.
+/// A ref to restore: its old target, and the expected current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefReturn {
     pub name: String,
@@ -21,16 +21,16 @@ pub struct RefReturn {
     pub now: Option<Oid>,
 }
 
-/// One path of a commit that keeps what was undone.
+/// One path of a commit that keeps reverted changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplacedFile {
-    /// From the root of the work tree.
+    /// Relative to the root of the working tree.
     pub path: PathBuf,
     /// `None` if the file was gone.
     pub content: Option<DisplacedContent>,
 }
 
-/// What a file was.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisplacedContent {
     File { bytes: Vec<u8>, executable: bool },
@@ -45,8 +45,8 @@ impl Git {
         }
         let mut input = Vec::new();
         for path in paths {
-            // A name that begins with a colon would be taken for an instruction, and this command knows no other way to
-            // say that it is none.
+            // A name that begins with a colon would be parsed as pathspec magic, and this command has no other way to
+            // prevent that.
             input.extend(b"./");
             input.extend(path_bytes(path));
             input.push(0);
@@ -55,7 +55,7 @@ impl Git {
             let call = Call::new(args).person(UserConfig::Heard).input(&input).accept(&[1]);
             Ok(self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout)
         };
-        // Only where a rule applies does it matter what is tracked all the same, for which git reads the whole index.
+        // Only if a rule applies does it matter whether a path is tracked, for which git reads the whole index.
         if ask(&["check-ignore", "-z", "--stdin", "--no-index"])?.is_empty() {
             return Ok(HashSet::new());
         }
@@ -64,7 +64,7 @@ impl Git {
         Ok(names.map(path_from).collect())
     }
 
-    /// Returns the contents of files, of those that are there.
+    /// Returns the contents of the existing ones among these files.
     pub fn blobs(&self, ids: &[Oid]) -> Result<HashMap<Oid, Vec<u8>>, GitError> {
         let input = lines(ids, Oid::to_string);
         let args = ["cat-file", "--batch"];
@@ -75,7 +75,7 @@ impl Git {
         Ok(blobs.map(|(header, content)| (header.id, content)).collect())
     }
 
-    /// Returns when the commits were made that lead to `tip` and to none of `known`.
+    /// Returns the times of the commits reachable from `tip` and from none of `known`.
     pub fn times_of_new_commits(
         &self,
         tip: &Oid,
@@ -98,7 +98,7 @@ impl Git {
             .collect()
     }
 
-    /// Takes a commit, with what leads to it, from Ralph's own mirror.
+    /// Fetches a commit, with its ancestors, from Ralph's own mirror.
     pub fn take_from(&self, mirror: &Utf8Path, id: &Oid) -> Result<(), GitError> {
         // The pack is not kept: computing deltas of large trees would cost more than sending them whole.
         let upload_pack = format!(
@@ -117,7 +117,7 @@ impl Git {
         self.call(call).map(|_| ())
     }
 
-    /// Puts refs back, each only if it still is what it was found to be.
+    /// Restores refs, each only if it still has the expected target.
     pub fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
         let mut input = Vec::new();
         for RefReturn { name, before, now } in refs {
@@ -135,8 +135,8 @@ impl Git {
         self.call(Call::new(&args).input(&input)).map(|_| ())
     }
 
-    /// Makes a commit of files that were put back, on top of `HEAD` and of tips that no ref leads to any more, under a
-    /// ref of its own.
+    /// Creates a commit of reverted files, on top of `HEAD` and of tips that are no longer reachable from any ref,
+    /// under its own ref.
     pub fn keep_displaced(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl Git {
         let head = self.head()?;
         let mut parents: Vec<&Oid> = head.id().into_iter().collect();
         for tip in tips {
-            // A ref can also name a tag or a tree, which no commit can descend from.
+            // A ref can also point to a tag or a tree, which cannot be a parent.
             if self.find_commit(tip.as_str())?.is_some() && !parents.contains(&tip) {
                 parents.push(tip);
             }
@@ -186,7 +186,7 @@ impl Git {
     }
 }
 
-/// Writes a path as git reads it in a stream: in quotes, with what is not plain as octal numbers.
+/// Quotes a path for a stream: with unusual bytes as octal escapes.
 fn quoted(path: &Path) -> Vec<u8> {
     let mut text = String::from("\"");
     for byte in path_bytes(path) {

@@ -1,7 +1,7 @@
-//! The worktrees of a repository: which branch each has checked out, and whether an operation is under way there.
+//! The worktrees of a repository: which branch each has checked out, and whether an operation is in progress there.
 //!
-//! A branch is also in use where it is being rebased or bisected, though `HEAD` does not name it then: git notes that in
-//! files of the worktree's git directory, which are read here as git reads them.
+//! A branch is also in use while it is being rebased or bisected, although `HEAD` does not name it then: git records
+//! that in files of the worktree's git directory, which are read here like git reads them.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::names::ref_name;
 use super::parse::{Worktree, parse_worktrees};
 use super::{Git, GitError, RepositoryLocation, regular_file, unexpected};
 
-/// An operation that a person has begun in a worktree and not ended.
+/// An operation that a person has begun in a worktree and not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitOperation {
     Merge,
@@ -39,7 +39,7 @@ impl fmt::Display for GitOperation {
 #[derive(Clone, Debug)]
 pub struct BranchUse {
     pub worktree: Worktree,
-    /// `None` if the directory is not there, or is another repository by now.
+    /// `None` if the directory is missing, or is another repository by now.
     pub git: Option<Git>,
     pub operation: Option<GitOperation>,
 }
@@ -52,14 +52,14 @@ impl Git {
         parse_worktrees(&output).ok_or_else(|| unexpected(&args, &output))
     }
 
-    /// Returns the operation that is under way in this worktree.
+    /// Returns the operation in progress in this worktree.
     pub fn operation(&self) -> Option<GitOperation> {
         operation_in(&self.place().git_dir)
     }
 
-    /// Returns the worktrees in which a branch, named in full, is checked out, rebased or bisected.
+    /// Returns the worktrees in which a branch, given in full, is checked out, rebased or bisected.
     ///
-    /// One whose directory is gone does not count, unless it is locked: then it may come back.
+    /// One whose directory is missing does not count, unless it is locked: then it may come back.
     pub fn uses_of(&self, branch: &str) -> Result<Vec<BranchUse>, GitError> {
         let mut uses = Vec::new();
         for worktree in self.worktrees()? {
@@ -98,7 +98,7 @@ fn operation_in(git_dir: &Utf8Path) -> Option<GitOperation> {
     signs.iter().find(|(names, _)| names.iter().any(|name| has(name))).map(|(_, found)| *found)
 }
 
-/// Tells whether an operation will come back to a branch, or move it when it ends.
+/// Whether an operation will return to a branch, or move it when it ends.
 fn is_held(git_dir: &Utf8Path, branch: &str) -> bool {
     let lines = |path: Utf8PathBuf| -> Vec<String> {
         let bytes = regular_file::read(path.as_std_path()).ok().flatten().unwrap_or_default();
@@ -115,7 +115,7 @@ mod tests {
     use super::super::testing::World;
     use super::*;
 
-    /// How an operation begins, what it is, and how it ends.
+    /// How to begin an operation, what it is, and how to end it.
     type Case = (&'static [&'static str], GitOperation, &'static [&'static str]);
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         assert!(paths("refs/heads/a").is_empty());
         let found = git.uses_of("refs/heads/a/b").unwrap();
         assert_eq!(found[0].git.as_ref().unwrap().place().worktree.as_ref(), Some(&linked));
-        // Gone for good, or only for now.
+        // Removed permanently, or only temporarily.
         std::fs::rename(&linked, world.path("away")).unwrap();
         assert!(paths("refs/heads/a/b").is_empty());
         world.git(&dir, &["worktree", "lock", linked.as_str()]);

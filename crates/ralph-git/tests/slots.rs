@@ -1,4 +1,4 @@
-//! One item's way through slots, as the harness goes it, by the public interface alone.
+//! One item's path through slots, as the harness does it, using only the public interface.
 
 #![expect(clippy::unwrap_used, reason = "what fails in the set-up of a test fails the test")]
 
@@ -49,7 +49,7 @@ impl World {
         .map(|(name, value)| (name.into(), value))
     }
 
-    /// Opens the world that another process made.
+    /// Opens the world created by another process.
     fn at(root: &str) -> Self {
         let root = Utf8PathBuf::from(root);
         World { _dir: None, person: root.join("work"), root }
@@ -67,7 +67,7 @@ impl World {
         Git::discover(self.program(), &self.person).unwrap()
     }
 
-    /// Runs git as a person or an agent does.
+    /// Runs git like a person or an agent.
     fn git(&self, dir: &Utf8Path, args: &[&str]) -> String {
         let output =
             Command::new("git").args(args).current_dir(dir).envs(self.environment()).output();
@@ -175,8 +175,8 @@ fn errors_say_what_to_do() {
 const MAIN: &str = "refs/heads/main";
 const DONE: &str = "ralph/done.md";
 
-/// Lands a candidate with a marker of its own, as often as it takes, and has the branch follow; does nothing if it is
-/// landed already.
+/// Lands a candidate with its own marker, retrying lost races, and lets the branch follow; does nothing if it has
+/// already landed.
 fn land(world: &World, candidate: &Oid) -> Result<FollowOutcome, LandingError> {
     let (person, mirror) = (world.open(), world.mirror());
     let landing = Landing { person: &person, mirror: &mirror };
@@ -208,7 +208,7 @@ fn land(world: &World, candidate: &Oid) -> Result<FollowOutcome, LandingError> {
     }
 }
 
-/// Makes a candidate on the first commit, while the person's branch has moved on.
+/// Creates a candidate on the first commit, while the person's branch has advanced.
 fn candidate(world: &World) -> Oid {
     let base = world.git(&world.person, &["rev-parse", "HEAD"]);
     world.git(&world.person, &["switch", "-q", "-c", "work"]);
@@ -238,7 +238,7 @@ fn a_candidate_lands_as_a_merge_and_the_branch_follows() {
     let carried = landing.carry_over(&commit, &commit, &commit, &[]).unwrap();
     assert_eq!(carried, Carried::Nothing);
 
-    // What stands in the way of the next one is named.
+    // The obstacles of the next one are reported.
     let BranchTip::At(tip) = landing.tip(MAIN, &mut |_| Vec::new()).unwrap() else { panic!() };
     let edits = [FileEdit { path: "dirty.txt".into(), content: Some(b"landed\n".to_vec()) }];
     let next = landing.commit(&LandingCommit {

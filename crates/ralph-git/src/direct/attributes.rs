@@ -1,8 +1,8 @@
-//! Whether anything could ask for a file to be committed otherwise than byte by byte.
+//! Checks whether anything could require a file to be committed other than byte by byte.
 //!
-//! Attributes are not evaluated here. A line that names a filter, an encoding or `ident`, and whose pattern is not
-//! plainly about other files (`*.png`), is enough to leave the file to git; so is a carriage return in the content, which
-//! settings and attributes may want gone.
+//! Attributes are not evaluated here. A line with a filter, an encoding or `ident`, whose pattern is not clearly about
+//! other files (`*.png`), is enough to leave the file to git; so is a carriage return in the content, which settings
+//! and attributes may remove.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::super::call::path_bytes;
 use super::super::settings::Unfit;
 use super::super::{RepositoryLocation, regular_file};
 
-/// Checks a file; returns where attributes could be that are not in the work tree.
+/// Checks a file; returns where attribute files could be that are missing in the working tree.
 pub(super) fn check(
     place: &RepositoryLocation,
     root: &Path,
@@ -54,7 +54,7 @@ fn refuse_if_asked_for_more(text: &[u8], name: &[u8]) -> Result<(), Unfit> {
     if asks { Err(Unfit("a filter may have to run")) } else { Ok(()) }
 }
 
-/// Tells whether a pattern is `*` and an ending that the name has not.
+/// Whether a pattern is `*` plus a suffix that the name does not have.
 fn is_about_others(pattern: &[u8], name: &[u8]) -> bool {
     pattern.strip_prefix(b"*").is_some_and(|ending| {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

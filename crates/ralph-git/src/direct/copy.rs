@@ -1,4 +1,4 @@
-//! A file that is copied through a small buffer, with a few bytes replaced on the way, and hashed as it is written.
+//! Copies a file through a small buffer, replacing a few bytes, and hashes the output.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 use super::super::settings::Unfit;
 use super::index::TORN;
 
-/// What is read at once. Memory that is used again stays in the processor's cache; tests meet the end of a chunk anywhere.
+/// The read size. Reused memory stays in the CPU cache; in tests chunks end at arbitrary places.
 const CHUNK: usize = if cfg!(test) { 97 } else { 64 << 10 };
 
 const UNWRITABLE: Unfit = Unfit("its index cannot be written");
 
-/// A checksum. It guards against accidents only, so collision detection is not needed.
+/// A checksum against accidents only, so collision detection is not needed.
 pub(super) enum Checksum {
     Sha1(Sha1),
     Sha256(Sha256),
@@ -44,7 +44,7 @@ impl Checksum {
     }
 }
 
-/// What is written, with its checksum.
+/// The output, with its checksum.
 pub(super) struct Sink<'a> {
     file: &'a File,
     checksum: Checksum,
@@ -62,7 +62,7 @@ impl<'a> Sink<'a> {
         self.file.write_all(bytes).map_err(|_| UNWRITABLE)
     }
 
-    /// Ends with the checksum, or with zeros in its place.
+    /// Appends the checksum, or zeros instead.
     pub(super) fn seal(mut self, without: bool) -> Result<(), Unfit> {
         let mut checksum = self.checksum.finish();
         if without {
@@ -72,14 +72,14 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A file on its way into another.
+/// A file being copied into another.
 pub(super) struct Copying<'a> {
     from: &'a File,
-    /// What is left of the part that is copied and is not in the buffer yet.
+    /// The number of bytes to copy that are not in the buffer yet.
     left: u64,
     to: Sink<'a>,
     buffer: Vec<u8>,
-    /// Where the bytes begin that are passed and not written yet.
+    /// The start of the passed bytes that are not written yet.
     unwritten: usize,
     position: usize,
     end: usize,
@@ -88,7 +88,7 @@ pub(super) struct Copying<'a> {
 }
 
 impl<'a> Copying<'a> {
-    /// Copies the first bytes of a file, so many.
+    /// Copies the first `len` bytes of a file.
     pub(super) fn new(from: &'a File, len: u64, to: Sink<'a>) -> Self {
         let buffer = vec![0; CHUNK];
         Copying { from, left: len, to, buffer, unwritten: 0, position: 0, end: 0, passed: 0 }
@@ -98,17 +98,17 @@ impl<'a> Copying<'a> {
         self.left == 0 && self.position == self.end
     }
 
-    /// Tells how many bytes were read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// Tells how long what was written is so far.
+    /// Returns the number of bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.to.len + (self.position - self.unwritten) as u64
     }
 
-    /// Returns the next bytes, so many.
+    /// Returns the next `count` bytes.
     pub(super) fn ahead(&mut self, count: usize) -> Result<&[u8], Unfit> {
         if self.end - self.position < count {
             self.fill(count)?;
@@ -116,7 +116,7 @@ impl<'a> Copying<'a> {
         Ok(&self.buffer[self.position..self.position + count])
     }
 
-    /// Returns where the next NUL is, from `start` bytes ahead on.
+    /// Returns the position of the next NUL, at least `start` bytes ahead.
     pub(super) fn nul_after(&mut self, start: usize) -> Result<usize, Unfit> {
         let mut looked_at = start;
         loop {
@@ -131,7 +131,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Copies the next bytes, so many.
+    /// Copies the next `count` bytes.
     pub(super) fn pass(&mut self, count: usize) -> Result<(), Unfit> {
         if count <= self.end - self.position {
             self.position += count;
@@ -149,7 +149,7 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
-    /// Leaves out the next bytes, so many, and writes others in their place.
+    /// Replaces the next `count` bytes.
     pub(super) fn replace(&mut self, count: usize, with: &[u8]) -> Result<(), Unfit> {
         self.write_passed()?;
         self.to.put(with)?;
@@ -160,7 +160,7 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
-    /// Writes what is left to write and returns what it was written to.
+    /// Writes the rest and returns the sink.
     pub(super) fn finish(mut self) -> Result<Sink<'a>, Unfit> {
         self.write_passed()?;
         Ok(self.to)
@@ -174,7 +174,7 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
-    /// Reads until so many bytes are buffered.
+    /// Reads until `count` bytes are buffered.
     fn fill(&mut self, count: usize) -> Result<(), Unfit> {
         self.write_passed()?;
         self.buffer.copy_within(self.position..self.end, 0);

@@ -1,18 +1,18 @@
-//! A small deflater: for a plan and the trees above it, the usual one takes longer to get ready than to do its work.
+//! A small deflater: for a plan and its parent trees, setting up the usual one takes longer than compressing.
 //!
-//! It writes what `zlib` writes at its lowest level, one block with the codes that everybody knows, and remembers where it
-//! last saw each of a few thousand beginnings. Whatever it is given, any inflater gives back.
+//! It writes what `zlib` writes at its lowest level, one block with fixed Huffman codes, and remembers the last
+//! positions of a few thousand prefixes. Any inflater can decode the result.
 //!
-//! `zlib_rs::compress_slice` at level 1 in its place costs `ralph task done` 0.6 to 0.9 ms more (of 6.5 ms, beside 19 ms of
-//! `git commit`): 0.03 of a ratio that `cargo xtask bench plan` holds to 0.25 and that reads 0.23 and more.
+//! Using `zlib_rs::compress_slice` at level 1 instead costs `ralph task done` 0.6 to 0.9 ms more (of 6.5 ms, compared
+//! with 19 ms of `git commit`): 0.03 of a ratio that `cargo xtask bench plan` limits to 0.25 and that is 0.23 or more.
 
-/// A match is at least this long: shorter ones save nothing.
+/// The minimum length of a match: shorter ones save nothing.
 const SHORTEST: usize = 4;
 const LONGEST: usize = 258;
 const WINDOW: usize = 32 << 10;
 const HASH_BITS: u32 = 12;
 
-/// The codes for lengths from 257 on: where each begins, and how many bits tell the rest.
+/// The codes for lengths from 257 on: the base length, and the number of extra bits.
 const LENGTHS: [(u16, u8); 29] = [
     (3, 0),
     (4, 0),
@@ -79,7 +79,7 @@ const DISTANCES: [(u16, u8); 30] = [
     (24577, 13),
 ];
 
-/// Deflates, with the frame that a loose object has.
+/// Deflates, with the frame of a loose object.
 pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut out = Bits { bytes: Vec::with_capacity(bytes.len() / 3 + 64), held: 0, count: 0 };
     out.bytes.extend([0x78, 0x01]);
@@ -90,7 +90,7 @@ pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     while at < bytes.len() {
         let found = bytes.get(at..at + SHORTEST).and_then(|start| {
             let slot = &mut seen[slot(start)];
-            // Counted from one: zero is nowhere.
+            // One-based: zero means nowhere.
             let before = usize::try_from(*slot).ok()?.checked_sub(1);
             *slot = u32::try_from(at + 1).unwrap_or(0);
             let before = before.filter(|before| at - before <= WINDOW)?;
@@ -116,7 +116,7 @@ fn slot(start: &[u8]) -> usize {
     (word.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
 }
 
-/// Tells how many bytes two texts begin with that are the same, eight at a time.
+/// Returns the length of the common prefix, comparing eight bytes at a time.
 fn common(before: &[u8], now: &[u8]) -> usize {
     let most = now.len().min(LONGEST);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("these are eight bytes"));
@@ -133,7 +133,7 @@ fn common(before: &[u8], now: &[u8]) -> usize {
 
 fn adler32(bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
-    // As many bytes as can be added up before anything overflows.
+    // The maximum number of bytes that can be summed without overflow.
     const STEP: usize = 5552;
     let (mut low, mut high) = (1_u32, 0_u32);
     for chunk in bytes.chunks(STEP) {
@@ -146,7 +146,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Bits, the lowest of each byte first.
+/// A bit writer, lowest bit of each byte first.
 struct Bits {
     bytes: Vec<u8>,
     held: u64,
@@ -165,7 +165,7 @@ impl Bits {
         }
     }
 
-    /// Puts a byte, the end, or the code of a length, as everybody knows them.
+    /// Writes a byte, the end marker, or a length code, with the fixed codes.
     fn put_symbol(&mut self, symbol: u16) {
         let (code, len) = match symbol {
             0..=143 => (0x30 + symbol, 8),
@@ -173,7 +173,7 @@ impl Bits {
             256..=279 => (symbol - 256, 7),
             _ => (0xc0 + symbol - 280, 8),
         };
-        // Codes stand with their highest bit first, all else with its lowest.
+        // Codes are written with their highest bit first, everything else with its lowest.
         self.put(u32::from(code.reverse_bits() >> (16 - len)), len);
     }
 
@@ -193,7 +193,7 @@ impl Bits {
     }
 }
 
-/// Finds the code in which a value is: its number, where it begins, how many bits follow.
+/// Finds the code of a value: its number, its base, the number of extra bits.
 fn code_of(codes: &[(u16, u8)], value: usize) -> (u16, u16, u32) {
     let number = codes.partition_point(|(first, _)| usize::from(*first) <= value) - 1;
     let (first, more) = codes[number];

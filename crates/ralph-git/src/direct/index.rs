@@ -1,9 +1,9 @@
-//! The index with a few entries replaced, and every other byte of it kept.
+//! Replaces a few entries of the index, keeping every other byte.
 //!
 //! Rewriting an index through a library loses what the library does not write: its version, the untracked cache, the
-//! halves of a split one. Here the entries that change are written anew and all others copied. Of the extensions, the tree
-//! cache forgets the directories that changed; the others are kept as long as they stay true, and where one would not (or
-//! is not known) the index is [`Unfit`] and left to git. No checksum is verified, as git does not either.
+//! halves of a split one. Here changed entries are rewritten and all others copied. Of the extensions, the tree cache
+//! drops the changed directories; the others are kept if they stay valid, and if one would not (or is unknown) the
+//! index is [`Unfit`] and left to git. No checksum is verified, as in git.
 
 use std::fs::{File, Metadata};
 use std::io::Seek;
@@ -27,39 +27,39 @@ const NAME: u16 = 0x0fff;
 const SKIP_WORKTREE: u16 = 0x4000;
 const INTENT_TO_ADD: u16 = 0x2000;
 
-/// An entry that the index is to have.
+/// An entry that the index must have.
 #[derive(Clone, Debug)]
 pub(in super::super) struct IndexEdit<'a> {
     pub(in super::super) path: &'a [u8],
     pub(in super::super) id: ObjectId,
     pub(in super::super) executable: bool,
-    /// The file that has this content, where there is one yet.
+    /// The file with this content, if it exists already.
     pub(in super::super) file: Option<&'a Metadata>,
 }
 
-/// What the index had at a path.
+/// The index's old entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Staged {
     pub(super) id: ObjectId,
     pub(super) mode: u32,
-    /// A promise to add the file, without content.
+    /// An intent to add the file, without content.
     pub(super) promised: bool,
 }
 
-/// What was found out about an index while it was changed.
+/// What was found while an index was changed.
 #[derive(Debug)]
 pub(in super::super) struct Patched {
     /// One for each edit.
     pub(super) before: Vec<Option<Staged>>,
-    /// Some file may have changed after it was staged without looking like it: only because the index is not newer than
-    /// the file will git look into it, so the new index must not seem newer than the old one.
+    /// Some file may have changed after it was staged without looking different: git compares its content only because
+    /// the index is not newer than the file, so the new index must not appear newer than the old one.
     pub(super) keep_time: bool,
 }
 
 /// Why there is no new index.
 #[derive(Debug)]
 pub(in super::super) enum NotPatched {
-    /// The path with this number has an unresolved conflict.
+    /// The path with this index has an unresolved conflict.
     Unmerged(usize),
     Unfit(Unfit),
 }
@@ -73,20 +73,19 @@ impl From<Unfit> for NotPatched {
 pub(super) const TORN: Unfit = Unfit("its index is torn");
 const UNTRUE: Unfit = Unfit("its index has parts that would not stay true");
 
-/// What becomes of an index; everything is sorted by path.
+/// The changes of an index, all sorted by path.
 pub(in super::super) struct IndexChange<'a> {
     pub(in super::super) edits: &'a [IndexEdit<'a>],
-    /// Entries that go.
+    /// Entries to remove.
     pub(in super::super) gone: &'a [&'a [u8]],
-    /// An entry at one of these paths makes the index unfit: it would have a say about the edits (attributes that are not
-    /// in the work tree).
+    /// An entry at one of these paths makes the index unfit: it would affect the edits (attributes that are missing in
+    /// the working tree).
     pub(in super::super) watched: &'a [Vec<u8>],
     /// How many entries more there will be, as far as the caller knows: another number costs a second pass.
     pub(in super::super) expected: i32,
 }
 
-/// Writes an index with entries replaced, inserted or left out. `old` is the index and what is known of its file, if there
-/// is one.
+/// Writes an index with entries replaced, inserted or removed. `old` is the index and its metadata, if it exists.
 pub(in super::super) fn patch(
     old: Option<(&File, &Metadata)>,
     kind: Kind,
@@ -110,7 +109,7 @@ pub(in super::super) fn patch(
     }
 }
 
-/// Makes the index of a repository that has none.
+/// Creates the index of a repository without one.
 pub(in super::super) fn first_index(
     kind: Kind,
     edits: &[IndexEdit<'_>],
@@ -126,7 +125,7 @@ pub(in super::super) fn first_index(
     Ok(Patched { before: vec![None; edits.len()], keep_time: false })
 }
 
-/// Copies an index with its entries changed, and says how many it has more; `more` are announced.
+/// Copies an index with its entries changed, and returns how many more it has; the header announces `more`.
 fn copy_patched(
     old: &File,
     metadata: &Metadata,
@@ -187,7 +186,7 @@ fn copy_patched(
     let sink = index.copy.finish()?;
     let mut trailer = vec![0; index.hash_len];
     old.read_exact_at(&mut trailer, metadata.len() - hash_len).map_err(|_| TORN)?;
-    // One without a checksum stays without.
+    // An index without a checksum stays without.
     sink.seal(trailer.iter().all(|byte| *byte == 0))?;
     Ok((Patched { before, keep_time }, inserted - left_out))
 }
@@ -196,12 +195,12 @@ fn are_in_each_others_way(path: &[u8], name: &[u8]) -> bool {
     let below = |long: &[u8], short: &[u8]| {
         long.strip_prefix(short).is_some_and(|rest| rest.first() == Some(&b'/'))
     };
-    // A directory that is not checked out is one entry, and ends in a slash.
+    // A directory that is not checked out is one entry, with a trailing slash.
     below(path, name) || below(name, path) || (name.ends_with(b"/") && path.starts_with(name))
 }
 
 impl IndexEdit<'_> {
-    /// Writes the entry; `compressed` is its name as version 4 has it after the entry before.
+    /// Writes the entry; `compressed` is its name in version 4 format, relative to the previous entry.
     fn entry(&self, compressed: Option<&[u8]>) -> Vec<u8> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as git does")]
         let stat = match self.file {
@@ -240,7 +239,7 @@ impl IndexEdit<'_> {
 /// The next entry of an index.
 struct Entry {
     len: usize,
-    /// Where what tells the name begins.
+    /// The offset of the name data.
     name: usize,
     /// In seconds.
     modified: u32,
@@ -249,19 +248,19 @@ struct Entry {
     extended: u16,
 }
 
-/// An index that is being copied.
+/// An index being copied.
 struct Index<'a> {
     copy: Copying<'a>,
     version: u32,
     count: u32,
     kind: Kind,
     hash_len: usize,
-    /// The name of the entry that was read last; in version 4 the next one builds on it.
+    /// The name of the last entry read; in version 4 the next one builds on it.
     name: Vec<u8>,
 }
 
 impl<'a> Index<'a> {
-    /// Begins to copy an index that is to have so many entries more.
+    /// Begins to copy an index with `more` additional entries.
     fn open(from: &'a File, len: u64, kind: Kind, to: &'a File, more: i32) -> Result<Self, Unfit> {
         let hash_len = kind.len_in_bytes();
         let body = len.checked_sub(hash_len as u64).ok_or(TORN)?;
@@ -280,7 +279,7 @@ impl<'a> Index<'a> {
         Ok(Index { copy, version, count, kind, hash_len, name: Vec::new() })
     }
 
-    /// Looks at the entry that comes next.
+    /// Parses the next entry.
     fn entry(&mut self) -> Result<Entry, Unfit> {
         let flags_at = STAT + self.hash_len;
         let flags = short(self.copy.ahead(flags_at + 2)?, flags_at);
@@ -316,7 +315,7 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Reads a number as version 4 writes how much of a name to drop, and says how long it is written.
+    /// Parses a version 4 number (how much of the previous name to drop), and returns its encoded length.
     fn variable_number(&mut self, at: usize) -> Result<(usize, usize), Unfit> {
         let mut number = 0_usize;
         for used in 0..9 {
@@ -331,7 +330,7 @@ impl<'a> Index<'a> {
         Err(TORN)
     }
 
-    /// Writes an entry that was not there.
+    /// Inserts a new entry.
     fn insert(&mut self, edit: &IndexEdit<'_>) -> Result<(), Unfit> {
         if self.version == 4 {
             return Err(Unfit("its index writes a name as a difference to the one before"));
@@ -339,7 +338,7 @@ impl<'a> Index<'a> {
         self.copy.replace(0, &edit.entry(None))
     }
 
-    /// Leaves out the entry that comes next.
+    /// Removes the next entry.
     fn leave_out(&mut self, entry: &Entry) -> Result<(), Unfit> {
         if self.version == 4 {
             return Err(Unfit("its index writes a name as a difference to the one before"));
@@ -347,7 +346,7 @@ impl<'a> Index<'a> {
         self.copy.replace(entry.len, &[])
     }
 
-    /// Writes an entry in the place of the one that comes next, and says what that was.
+    /// Replaces the next entry, and returns the old one.
     fn replace(&mut self, entry: &Entry, edit: &IndexEdit<'_>) -> Result<Staged, Unfit> {
         if entry.flags & ASSUME_VALID != 0 || entry.extended & SKIP_WORKTREE != 0 {
             return Err(Unfit("git was told not to look at the file"));
@@ -364,7 +363,7 @@ impl<'a> Index<'a> {
         Ok(Staged { id, mode: entry.mode, promised })
     }
 
-    /// Copies the extensions behind the entries, as far as they stay true.
+    /// Copies the extensions after the entries, as far as they stay valid.
     fn extensions(
         &mut self,
         edits: &[IndexEdit<'_>],
@@ -387,9 +386,9 @@ impl<'a> Index<'a> {
                     }
                     Some(tree)
                 }
-                // These know entries by number, or files by not being there.
+                // These refer to entries by number, or to missing files.
                 b"UNTR" | b"FSMN" if moved => return Err(UNTRUE),
-                // Only a help for reading in parallel.
+                // Only an aid for reading in parallel.
                 b"IEOT" | b"EOIE" if entries_moved => {
                     self.copy.replace(whole, &[])?;
                     continue;

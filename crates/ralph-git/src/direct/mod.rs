@@ -1,17 +1,17 @@
-//! A commit of a few files without a git process: what `commit_paths` does, at a fraction of the cost.
+//! Commits a few files without a git process: like `commit_paths`, at a fraction of the cost.
 //!
-//! The order is the same. `index.lock` comes first, then everything is made ready: the files are read, the new index is
-//! written to the lock, objects are on disk under their names. Then the branch moves by compare-and-swap, and last
-//! the new index takes its place. Whatever stands in the way before the branch moves (refs in a table, a split index, an
-//! unknown extension, a filter that would have to run) leaves nothing behind, and [`commit_files`] hands over to the git
-//! binary. A crash right after the branch moved leaves the paths staged as they were before; the next commit of them,
-//! which finds nothing to commit, puts the index in step.
+//! The order is the same. `index.lock` comes first, then everything is prepared: the files are read, the new index is
+//! written to the lock, objects are on disk under their names. Then the branch moves by compare-and-swap, and last the
+//! new index takes its place. Any obstacle before the branch moves (refs in a reftable, a split index, an unknown
+//! extension, a required filter) leaves nothing behind, and [`commit_files`] falls back to the git binary. A crash
+//! right after the branch moved leaves the paths staged as before; the next commit of them, which finds nothing to
+//! commit, updates the index.
 //!
-//! No hook, filter or other program runs. A file is committed byte by byte as the work tree has it; where attributes or
-//! line endings might ask for anything else, git decides. Objects are synced before the ref that leads to
-//! them, and the ref before it takes its name, so that a loss of power leaves the branch whole: at the new commit, or at the
-//! old one with the file changed, which the next commit of it takes in. The index is not synced, as git does not either: it
-//! is made anew from what is committed.
+//! No hook, filter or other program runs. A file is committed byte by byte as in the working tree; if attributes or
+//! line endings might require anything else, git decides. Objects are synced before the ref that points to them, and
+//! the ref before its rename, so that a power failure leaves the branch valid: at the new commit, or at the old one
+//! with the file changed, which the next commit of it includes. The index is not synced, as in git: it can be recreated
+//! from the commit.
 
 mod attributes;
 mod copy;
@@ -41,15 +41,14 @@ use index::{IndexChange, IndexEdit, NotPatched, Patched, Staged};
 use signature::Signature;
 use trees::{NewObjects, TreeEdit, Trees};
 
-/// More files than this are quicker in the git binary's hands.
+/// With more files than this the git binary is faster.
 const FEW: usize = 16;
-/// How often another committer may be first.
+/// How many races against other committers may be lost.
 const ATTEMPTS: usize = 32;
 
-/// Commits the given files as the work tree has them, in process where that is possible; `None` if `HEAD` has them so
-/// already.
+/// Commits the given files as in the working tree, in process if possible; `None` if `HEAD` already has them.
 ///
-/// A branch that another committer moves meanwhile is met by a new attempt on top of it.
+/// If another committer moves the branch meanwhile, the commit is retried on top of it.
 pub fn commit_files(
     git: &Git,
     request: &CommitRequest<'_>,
@@ -57,9 +56,9 @@ pub fn commit_files(
     commit(git, request, None, None)
 }
 
-/// Commits one file as it was written while the index was held; `None` if `HEAD` has it so already.
+/// Commits one file as written while the index was locked; `None` if `HEAD` already has it.
 ///
-/// What is in the work tree must still be what was written, else [`CommitError::Replaced`].
+/// The working tree must still have the written content, otherwise [`CommitError::Replaced`].
 pub fn commit_replaced(
     git: &Git,
     request: &CommitRequest<'_>,
@@ -110,16 +109,16 @@ impl From<GitError> for Setback {
     }
 }
 
-/// What was found at the paths of a commit.
+/// The findings at the paths of a commit.
 struct Found<'a> {
     files: Vec<FoundFile<'a>>,
-    /// Files of attributes that the work tree has not.
+    /// Attribute files that are missing in the working tree.
     unattributed: Vec<Vec<u8>>,
-    /// Where there is no file.
+    /// Paths without a file.
     absent: Vec<&'a Path>,
 }
 
-/// A file as it was found in the work tree.
+/// A file in the working tree.
 struct FoundFile<'a> {
     path: &'a Path,
     content: Vec<u8>,
@@ -132,7 +131,7 @@ impl FoundFile<'_> {
     }
 }
 
-/// Commits without a git process, or says why not.
+/// Commits without a git process, or returns why not.
 #[cfg(test)]
 fn commit_in_process(git: &Git, request: &CommitRequest<'_>) -> Result<Option<Committed>, Setback> {
     attempt(git, request, None, None)
@@ -183,7 +182,7 @@ impl Bench<'_> {
         self.git.place()
     }
 
-    /// Does it all.
+    /// Makes the whole commit.
     fn commit(
         &self,
         lock: LockFile,
@@ -201,7 +200,7 @@ impl Bench<'_> {
         let mut trees = Trees::of(&mut objects);
         let Found { files, unattributed: watched, absent } = self.find_files(paths)?;
         for path in absent {
-            // What is neither here nor there is no change.
+            // A path that is missing on both sides is no change.
             if self.replaced.is_some() || trees::find(&mut trees, base, path_bytes(path))?.is_some()
             {
                 return Err(Unfit("a file is to be removed").into());
@@ -211,7 +210,7 @@ impl Bench<'_> {
             return Ok(None);
         }
         let paths: Vec<&Path> = files.iter().map(|file| file.path).collect();
-        // Where permissions mean nothing (a drive of another system), only what was told to git by hand counts.
+        // Where permissions are meaningless (a foreign file system), only modes explicitly set in git count.
         let modes_count = self.settings.is_on("core.fileMode") != Some(false);
         let mut fresh = NewObjects::new(self.kind);
         let mut edits = Vec::new();
@@ -308,7 +307,7 @@ impl Bench<'_> {
             if !inside || bytes.ends_with(b"/") || bytes.contains(&0) {
                 return Err(Setback::Refused(CommitError::Outside { path: (*path).to_owned() }));
             }
-            // Written in another way (`a//b`), it would be another name to the index.
+            // In another spelling (`a//b`), it would be a different name in the index.
             if path.components().collect::<PathBuf>().as_os_str() != path.as_os_str() {
                 return Err(Unfit("a path is written in an odd way").into());
             }
@@ -364,7 +363,7 @@ fn unpatched(not: &NotPatched, paths: &[&Path]) -> Setback {
     }
 }
 
-/// Names staged versions that neither the commit nor its parent has.
+/// Returns staged versions that neither the commit nor its parent has.
 fn displaced(
     files: &[FoundFile<'_>],
     edits: &[IndexEdit<'_>],
@@ -383,7 +382,7 @@ fn displaced(
     displaced
 }
 
-/// An index that is ready to take the place of the old one: it is written to the lock.
+/// The new index, written to the lock and ready to replace the old one.
 struct NewIndex {
     lock: LockFile,
     path: PathBuf,
@@ -420,7 +419,7 @@ impl NewIndex {
         Ok(NewIndex { lock, path, permissions, before })
     }
 
-    /// Tells whether the index had anything else than what it is to have.
+    /// Whether the index differed from the edits.
     fn differs(&self, edits: &[IndexEdit<'_>]) -> bool {
         edits.iter().zip(&self.before).any(|(edit, before)| {
             before.as_ref().is_none_or(|staged| {

@@ -1,4 +1,4 @@
-//! Who commits and when, written as git writes it.
+//! The author and committer lines, in git's format.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use super::super::identity::Identity;
 use super::super::settings::{Settings, Unfit};
 use super::super::{GitProgram, Oid, regular_file};
 
-/// Author and committer of a commit that is made now.
+/// Author and committer of a commit made now.
 pub(super) struct Signature {
     author: String,
     committer: String,
 }
 
 impl Signature {
-    /// Takes the person's identity and the time.
+    /// Takes the person's identity and the current time.
     pub(super) fn of(program: &GitProgram, settings: &Settings) -> Result<Self, Unfit> {
         let now = Timestamp::now();
         let offset = local_zone(program.time_zone()).to_offset(now).seconds() / 60;
@@ -31,7 +31,7 @@ impl Signature {
                 found.map(|(_, value)| clean(value)).unwrap_or_default()
             };
             let (name, email) = (value(name), value(email));
-            // Git has something to say about a person whose name is all punctuation.
+            // Git rejects a name that consists only of punctuation.
             (!name.is_empty()).then(|| format!("{name} <{email}> {when}"))
         };
         let nameless = Unfit("nobody has such a name");
@@ -52,7 +52,7 @@ impl Signature {
         .into_bytes()
     }
 
-    /// Writes what a log says after the two ids.
+    /// Writes the part of a reflog entry after the two ids.
     pub(super) fn log_entry(&self, message: &str) -> String {
         let subject = message.lines().next().unwrap_or_default();
         let subject = subject.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -60,9 +60,9 @@ impl Signature {
     }
 }
 
-/// Returns the zone that this machine, or the person (`TZ`), is in.
+/// Returns the time zone of this machine, or of the person (`TZ`).
 ///
-/// Only its one file is read: the library would read every zone's name to find this one's, which is not needed.
+/// Only its single file is read: the library would read the names of all zones, which are not needed.
 fn local_zone(named: Option<&str>) -> TimeZone {
     let zone =
         |path: &str| TimeZone::tzif("local", &regular_file::follow(Path::new(path)).ok()?).ok();
@@ -78,7 +78,7 @@ fn local_zone(named: Option<&str>) -> TimeZone {
     found.unwrap_or(TimeZone::UTC)
 }
 
-/// Drops what would tear a line of a commit, and punctuation at both ends, as git does.
+/// Removes characters that would break a commit header, and punctuation at both ends, like git.
 fn clean(value: &str) -> String {
     let crud = |letter: char| letter <= ' ' || ".,:;<>\"\\'".contains(letter);
     value.trim_matches(crud).replace(['<', '>', '\n'], "")

@@ -1,15 +1,14 @@
-//! What an index remembers of the trees that it would make: directories, parent first, each with its tree's id while
-//! nothing below has changed.
+//! The tree cache of an index: directories, parent first, each with its tree's id as long as nothing below has changed.
 
 use super::super::settings::Unfit;
 use super::index::TORN;
 
-/// Returns the tree cache without what it knows of the directories that lead to a path.
+/// Returns the tree cache without the entries of the directories on the way to a path.
 pub(super) fn forget(cache: &[u8], path: &[u8], hash_len: usize) -> Result<Vec<u8>, Unfit> {
     let mut out = Vec::with_capacity(cache.len());
     let mut nodes = TreeCache { rest: cache, hash_len };
     let mut path = path;
-    // Nodes come parent first: those in the way are copied whole, until the next directory of the path is met.
+    // Nodes come parent first: siblings are copied whole, until the next directory of the path is reached.
     let mut left = 1_u64;
     let mut wanted: &[u8] = b"";
     while left > 0 {
@@ -35,7 +34,7 @@ pub(super) fn forget(cache: &[u8], path: &[u8], hash_len: usize) -> Result<Vec<u
     Ok(out)
 }
 
-/// Reads a tree cache, one directory after the other.
+/// Parses a tree cache, one directory at a time.
 pub(crate) struct TreeCache<'a> {
     pub(crate) rest: &'a [u8],
     pub(crate) hash_len: usize,
@@ -45,7 +44,7 @@ pub(crate) struct CachedTree<'a> {
     bytes: &'a [u8],
     pub(crate) name: &'a [u8],
     pub(crate) children: u64,
-    /// The tree's id, while nothing below has changed.
+    /// The tree's id, as long as nothing below has changed.
     pub(crate) id: Option<&'a [u8]>,
 }
 

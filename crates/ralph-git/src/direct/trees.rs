@@ -1,4 +1,4 @@
-//! New objects of a commit: trees that differ in a few files, and their way to disk.
+//! New objects of a commit: trees that differ in a few files, and writing them to disk.
 //!
 //! Objects are written under temporary names, renamed when they are complete, and synced under their final names, which
 //! makes content and name durable: a crash never leaves half an object under its name. A power failure in between may leave
@@ -20,10 +20,10 @@ use super::super::settings::Unfit;
 use super::super::{Git, GitError};
 use super::deflate::deflate;
 
-/// What is at one name of a tree.
+/// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct TreeItem<'a> {
-    /// As the tree has it, since some modes are written in more than one way.
+    /// As in the tree, because some modes have more than one encoding.
     pub(in super::super) mode: &'a [u8],
     pub(in super::super) name: &'a [u8],
     pub(in super::super) id: ObjectId,
@@ -38,18 +38,18 @@ impl TreeItem<'_> {
         self.mode.starts_with(b"100")
     }
 
-    /// Compares as git sorts trees: a directory as if its name ended in a slash.
+    /// The sort key in git's tree order: a directory as if its name ended in a slash.
     pub(in super::super) fn key(&self) -> impl Iterator<Item = u8> {
         self.name.iter().copied().chain(self.is_tree().then_some(b'/'))
     }
 }
 
-/// Reads a tree.
+/// Parses a tree.
 pub(in super::super) fn items(bytes: &[u8], kind: Kind) -> TreeItems<'_> {
     TreeItems { bytes, hash_len: kind.len_in_bytes() }
 }
 
-/// The items of a tree; ends early, with an error, where the tree is torn.
+/// The entries of a tree; ends early with an error if the tree is truncated.
 pub(in super::super) struct TreeItems<'a> {
     bytes: &'a [u8],
     hash_len: usize,
@@ -78,7 +78,7 @@ impl<'a> Iterator for TreeItems<'a> {
     }
 }
 
-/// A file that a tree is to have.
+/// A file that a tree must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TreeEdit<'a> {
     pub(super) path: &'a [u8],
@@ -110,7 +110,7 @@ impl<'o> Trees<'o> {
     }
 }
 
-/// Finds what a tree has at a path.
+/// Finds the entry of a tree at a path.
 pub(super) fn find(
     trees: &mut Trees<'_>,
     root: Option<ObjectId>,
@@ -135,7 +135,7 @@ pub(super) fn find(
     Ok(at)
 }
 
-/// Makes the trees that differ from `base` by the edits, which are sorted by path; returns the root.
+/// Creates the trees that differ from `base` by the edits, which are sorted by path; returns the root.
 pub(super) fn edit(
     trees: &mut Trees<'_>,
     fresh: &mut NewObjects,
@@ -206,7 +206,7 @@ impl NewObjects {
         NewObjects { kind, objects: Vec::new() }
     }
 
-    /// Takes in an object and names it.
+    /// Adds an object and returns its id.
     pub(in super::super) fn add(&mut self, what: &str, content: &[u8]) -> Result<ObjectId, Unfit> {
         let object = [format!("{what} {}\0", content.len()).as_bytes(), content].concat();
         let mut hasher = gix_hash::hasher(self.kind);
@@ -220,7 +220,7 @@ impl NewObjects {
         self.kind
     }
 
-    /// Takes in others.
+    /// Adds others.
     pub(super) fn take(&mut self, others: NewObjects) {
         self.objects.extend(others.objects);
     }
@@ -230,7 +230,7 @@ impl NewObjects {
         self.try_write(objects_dir).map_err(|_| Unfit("its objects cannot be written"))
     }
 
-    /// Has git write them all, one after the other.
+    /// Lets git write them all, one by one.
     pub(in super::super) fn write_by_git(&self, git: &Git) -> Result<(), GitError> {
         for (_, object) in &self.objects {
             let end = memchr::memchr(0, object).unwrap_or(object.len());
@@ -252,12 +252,12 @@ impl NewObjects {
         for (unnamed, path) in &mut pending {
             unnamed.name(path)?;
         }
-        // The log of a file system that has one takes the names along with the files.
+        // A journalling file system syncs the names along with the files.
         sync_together(pending.iter().map(|(named, _)| &named.file))
     }
 }
 
-/// An object without its name; removed if it never gets it.
+/// An object under a temporary name; removed unless it gets its final name.
 struct Unnamed {
     path: PathBuf,
     file: File,
@@ -269,7 +269,7 @@ impl Unnamed {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            // Git clears away what begins like this and was left behind.
+            // Git cleans up leftovers with this prefix.
             let path = dir.join(format!("tmp_obj_ralph-{}-{number}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path) {
                 Ok(file) => {
@@ -291,7 +291,7 @@ impl Unnamed {
     }
 }
 
-/// Makes a directory for objects; another may have made it by now.
+/// Creates an object directory; another process may have created it meanwhile.
 fn make_directory(dir: &Path) -> io::Result<()> {
     match fs::create_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

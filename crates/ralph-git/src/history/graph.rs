@@ -1,4 +1,4 @@
-//! Which commits there are, and in which order they are reported.
+//! The commits of a history, and their order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -8,27 +8,27 @@ use gix_hash::ObjectId;
 use super::super::Oid;
 use super::super::objects::{ObjectError, ObjectKind, Objects};
 
-/// A commit, as far as it matters here.
+/// A commit, reduced to what is needed here.
 pub(super) struct Node {
     pub(super) id: ObjectId,
     pub(super) tree: ObjectId,
     parent_ids: Vec<ObjectId>,
     /// The parents that are in the graph, in the commit's order.
     pub(super) parents: Vec<u32>,
-    /// A number in [`Graph::authors`].
+    /// An index into [`Graph::authors`].
     author: u32,
-    /// A number in [`Graph::subjects`].
+    /// An index into [`Graph::subjects`].
     subject: u32,
-    /// A number in [`Graph::branches`].
+    /// An index into [`Graph::branches`].
     branch: u32,
     pub(super) time: (i64, i32),
     committed: i64,
     flags: u8,
 }
 
-/// Reached from the tip.
+/// Reachable from the tip.
 const NEW: u8 = 1;
-/// Reached from the commit up to which history is known.
+/// Reachable from the last known commit.
 const OLD: u8 = 2;
 
 /// The commits of a history.
@@ -36,19 +36,19 @@ const OLD: u8 = 2;
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     authors: Vec<String>,
-    /// First lines of messages that matter; the first one is empty.
+    /// Relevant subjects; the first one is empty.
     subjects: Vec<String>,
-    /// Branches that were merged, by the names that the merges give them; the first one is the one that is asked about.
+    /// Merged branches, by their names in the merge messages; the first one is the requested one.
     branches: Vec<String>,
-    /// The commits to report, each after its parents.
+    /// The commits to report, parents first.
     pub(super) order: Vec<u32>,
     numbers: HashMap<ObjectId, u32>,
     author_numbers: HashMap<Vec<u8>, u32>,
 }
 
 impl Graph {
-    /// Reads the commits that lead to `tip` and not to `since`, and their parents; `None` if `since` does not lead to
-    /// `tip`.
+    /// Reads the commits reachable from `tip` and not from `since`, and their parents; `None` if `since` is not an
+    /// ancestor of `tip`.
     pub(super) fn read(
         objects: &mut Objects,
         tip: &ObjectId,
@@ -62,7 +62,7 @@ impl Graph {
         match since {
             None => graph.expand_all(&mut reader, tip)?,
             Some(since) => {
-                // What was known and is no longer here was rewritten, and then cleared away.
+                // A known commit that no longer exists was rewritten, and then garbage collected.
                 let since = match graph.node(&mut reader, since) {
                     Err(ObjectError::Missing { .. }) => return Ok(None),
                     since => since?,
@@ -85,18 +85,18 @@ impl Graph {
         &self.authors[node.author as usize]
     }
 
-    /// Returns the first line of the message if it is one that matters, else nothing.
+    /// Returns the subject if it is relevant, otherwise an empty text.
     pub(super) fn subject(&self, node: &Node) -> &str {
         &self.subjects[node.subject as usize]
     }
 
-    /// Returns the branch that a merge brought the commit from; `None` for the branch that is asked about.
+    /// Returns the branch from which a merge brought the commit; `None` for the requested branch.
     pub(super) fn branch(&self, node: &Node) -> Option<&str> {
         Some(self.branches[node.branch as usize].as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Finds which commits came from which branch: what leads to the tip by first parents did not come from any, and what
-    /// a merge brought beside that came from the branch that its message names.
+    /// Assigns commits to branches: those on the first-parent chain of the tip belong to none, and those that a merge
+    /// brought in belong to the branch named in its message.
     fn name_branches(&mut self, tip: u32) {
         let mut named = vec![false; self.nodes.len()];
         let mut trunk = Some(tip);
@@ -148,7 +148,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Walks back from both ends, youngest first, until only what is known is left to look at.
+    /// Walks back from both ends, youngest first, until only known commits are left.
     fn expand_new(
         &mut self,
         reader: &mut Reader<'_>,
@@ -157,7 +157,8 @@ impl Graph {
     ) -> Result<(), ObjectError> {
         self.nodes[tip as usize].flags |= NEW;
         self.nodes[since as usize].flags |= OLD;
-        // Of commits of the same second the new ones first, so that what is known is met before it is followed.
+        // Among commits of the same second the new ones first, so that known commits are reached before they are
+        // followed.
         let key = |graph: &Graph, number: u32| {
             let node = &graph.nodes[number as usize];
             (node.committed, node.flags == NEW, number)
@@ -167,10 +168,10 @@ impl Graph {
         let mut oldest_new = i64::MAX;
         let mut is_line = true;
         while let Some(&(committed, ..)) = open.peek() {
-            // What lies on the one way from the tip to the known commit cannot lead to it as well.
+            // A commit on the single path from the tip to the known commit cannot also be its ancestor.
             let met_on_line = is_line && self.nodes[since as usize].flags & NEW != 0;
-            // A clock that went wrong must not make a known commit look new: else the known side is followed until it is
-            // older than everything new.
+            // A wrong clock must not make a known commit look new: so the known side is followed until it is older than
+            // everything new.
             if new_in_open == 0 && (met_on_line || committed < oldest_new) {
                 break;
             }
@@ -247,7 +248,7 @@ impl Graph {
         number
     }
 
-    /// Turns the ids of parents into numbers, for those commits whose parents matter.
+    /// Resolves the ids of parents to indices, for the commits whose parents matter.
     fn link(&mut self) {
         for number in 0..self.nodes.len() {
             let ids = std::mem::take(&mut self.nodes[number].parent_ids);
@@ -286,11 +287,11 @@ impl Graph {
     }
 }
 
-/// What is to be known about a repository and about a question before commits are read.
+/// The options of a repository and of a query that are needed before commits are read.
 pub(super) struct GraphOptions<'a> {
-    /// Commits whose parents are not here.
+    /// Commits whose parents are missing.
     pub(super) shallow: HashSet<ObjectId>,
-    /// How the first lines of messages begin that matter.
+    /// Prefixes of relevant subjects.
     pub(super) subjects: &'a [&'a str],
 }
 
@@ -310,14 +311,14 @@ struct Commit<'a> {
     rest: &'a [u8],
 }
 
-/// How merges begin that name the branch they bring.
+/// The prefix of merge messages that name the merged branch.
 const MERGES: &str = "Merge ";
 
-/// Longer first lines are cut.
+/// Longer subjects are truncated.
 const LONGEST_SUBJECT: usize = 200;
 
 impl Commit<'_> {
-    /// Returns the first line of the message if it begins as one that matters does.
+    /// Returns the subject if it has a relevant prefix.
     fn subject(&self, wanted: &[&str]) -> Option<&[u8]> {
         let from = if self.rest.starts_with(b"\n") {
             1
@@ -332,7 +333,7 @@ impl Commit<'_> {
     }
 }
 
-/// Returns the branch that a merge says it brings.
+/// Returns the branch named in a merge message.
 fn merged_branch(subject: &str) -> Option<&str> {
     let what = subject.strip_prefix(MERGES)?;
     if let Some((_, from)) =
@@ -364,7 +365,7 @@ fn parse(bytes: &[u8]) -> Option<Commit<'_>> {
     Some(Commit { tree, parents, author, time, committed: committed.0, rest })
 }
 
-/// Takes apart `Name <mail> 1700000000 +0100`; a time that makes no sense is the beginning of time, as it is to git.
+/// Parses `Name <mail> 1700000000 +0100`; an invalid time becomes the epoch, like in git.
 fn person(line: &[u8]) -> Option<(&[u8], (i64, i32))> {
     let end = memchr::memrchr(b'>', line)?;
     let text = std::str::from_utf8(&line[end + 1..]).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const PLAN: &str = "ralph/plan.jsonl";
 
-/// A commit as it was told, in words.
+/// A reported commit, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
     commit: Oid,
@@ -95,7 +95,7 @@ fn a_merge_is_told_with_what_each_parent_had_and_after_both() {
     let main = world.commit(&dir, &[(PLAN, "main\n1\n2\n3\n4\n5\n6\n7\n")]);
     world.git(&dir, &["merge", "-q", "-m", "merge", "side"]);
     let merge = world.head(&dir);
-    // A merge that has nothing to do with the file.
+    // A merge that does not touch the file.
     world.git(&dir, &["checkout", "-q", "-b", "more"]);
     world.commit(&dir, &[("more", "1")]);
     world.git(&dir, &["checkout", "-q", "main"]);
@@ -106,7 +106,7 @@ fn a_merge_is_told_with_what_each_parent_had_and_after_both() {
     assert!(order[1..3].contains(&&side) && order[1..3].contains(&&main));
     assert_eq!(all[3].parents, 2);
     assert_eq!(all[3].changes, [["+side"], ["+main"]]);
-    // What is known on one side only is not told again, whichever side that is.
+    // Commits known on one side only are not reported again, whichever side that is.
     for (known, new) in [(&main, &side), (&side, &main), (&base, &side)] {
         let (_, told) = told(&world, &dir, Some(known));
         let commits: Vec<&Oid> = told.iter().map(|told| &told.commit).collect();
@@ -274,7 +274,7 @@ fn a_visitor_that_has_enough_ends_the_walk_and_a_missing_object_is_named() {
     assert_eq!(id.as_str(), blob);
 }
 
-/// Commits of one second, as harnesses make them, do not tell by their dates which of them came first.
+/// Commits of the same second, as harnesses make them, cannot be ordered by date.
 #[test]
 fn in_a_line_of_commits_nothing_is_looked_at_that_came_before_what_is_known() {
     let world = World::new();

@@ -1,10 +1,10 @@
-//! What changed between two versions, line by line.
+//! Differences between two versions, line by line.
 
 use std::collections::HashMap;
 
-/// Lines of one version that the other has not, without their ends.
+/// Lines of one version that the other lacks, without line ends.
 ///
-/// A line that only moved did not change; of equal lines as many changed as one version has more than the other.
+/// A moved line is unchanged; of equal lines, only the surplus of one version counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineChange<'a> {
     pub removed: Vec<&'a [u8]>,
@@ -31,19 +31,19 @@ impl<'a> LineChange<'a> {
     }
 }
 
-/// Tells whether a version still has more of a line than the other, and counts it off.
+/// Whether a version still has a surplus of a line; decrements it.
 fn is_surplus<'a>(balance: &mut HashMap<&'a [u8], i64>, line: &'a [u8], sign: i64) -> bool {
     let count = balance.get_mut(line).filter(|count| **count * sign > 0);
     count.map(|count| *count -= sign).is_some()
 }
 
-/// Drops the lines that both begin and end with.
+/// Drops the common prefix and suffix lines.
 fn trim<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let prefix = common(old, new);
     let start = memchr::memrchr(b'\n', &old[..prefix]).map_or(0, |newline| newline + 1);
     let (old, new) = (&old[start..], &new[start..]);
     let suffix = common_at_end(old, new);
-    // A line that is cut at its beginning is not common; one that is whole is, if a line ends before it in both.
+    // A line cut at its beginning is not common; a complete one is, if a line ends before it in both.
     let is_start = |bytes: &[u8]| bytes.len() == suffix || bytes[bytes.len() - suffix - 1] == b'\n';
     let skip = if is_start(old) && is_start(new) {
         0
@@ -84,7 +84,7 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Tells how much two versions have in common, in percent of their lines.
+/// Returns the similarity of two versions, in percent of their lines.
 pub(super) fn likeness(one: &[u8], other: &[u8]) -> usize {
     let total = lines(one).len() + lines(other).len();
     let change = LineChange::between(one, other);

@@ -1,13 +1,13 @@
-//! The history of one file: one pass over the commits that changed it, oldest first, with the lines that changed.
+//! The history of one file: one pass over the commits that changed it, oldest first, with the changed lines.
 //!
-//! Objects are read in process. A commit comes after its parents, else by its date; merges are reported with their difference
-//! from each parent. A file that moves is followed: where a commit takes it away from one path and has it, the same or
-//! much alike and under the same file name, at another. Replace refs and grafts do not exist here; at the edge of a shallow
-//! clone history begins.
+//! Objects are read in process. A commit comes after its parents, otherwise by date; merges are reported with their
+//! difference from each parent. A moved file is followed: if a commit removes it from one path and adds the same or a
+//! similar one under the same file name at another. Replace refs and grafts are ignored; at the edge of a shallow clone
+//! history begins.
 //!
-//! What is kept in memory is a few numbers per commit and a handful of versions of the file, however many there are.
-//! With [`HistoryQuery::since`] only commits that are new since a commit are reported. Whether that commit is an ancestor of
-//! the tip is found out on the way; a rewritten history ends as [`Walked::Rewritten`].
+//! Memory use is a few numbers per commit and a few versions of the file, however many there are. With
+//! [`HistoryQuery::since`] only commits new since a commit are reported. Whether that commit is an ancestor of the tip
+//! is determined on the way; a rewritten history ends as [`Walked::Rewritten`].
 
 mod graph;
 mod lines;
@@ -30,14 +30,14 @@ use versions::Versions;
 
 pub use lines::LineChange;
 
-/// What is asked about.
+/// The query.
 #[derive(Clone, Debug)]
 pub struct HistoryQuery<'a> {
-    /// The file, from the root of the tree, as the tip has it.
+    /// The file, relative to the root of the tree, as in the tip.
     pub path: &'a Path,
-    /// Where history ends.
+    /// The end of the history.
     pub tip: &'a Oid,
-    /// A commit up to which history is known already.
+    /// The last known commit.
     pub since: Option<&'a Oid>,
     /// Prefixes of the subjects that are reported.
     pub subjects: &'a [&'a str],
@@ -47,30 +47,30 @@ pub struct HistoryQuery<'a> {
 #[derive(Clone, Debug)]
 pub struct CommittedVersion<'a> {
     pub commit: Oid,
-    /// As git has it: `Name <mail>`.
+    /// In git's form: `Name <mail>`.
     pub author: &'a str,
-    /// The first line of its message if its prefix was asked for, else empty.
+    /// The subject if its prefix was requested, otherwise empty.
     pub subject: &'a str,
-    /// The branch that a merge says it came from; `None` for the branch of the tip.
+    /// The branch that a merge names as its source; `None` for the branch of the tip.
     pub branch: Option<&'a str>,
-    /// When the author made it, in seconds since 1970 and the offset from UTC in seconds.
+    /// The author time, in seconds since 1970, and the offset from UTC in seconds.
     pub time: (i64, i32),
-    /// How many parents it has: a merge several and the first commit none.
+    /// The number of parents: several for a merge, none for the first commit.
     pub parents: usize,
-    /// How the file differs from that of each parent, in the same order; for a commit without parents from no file.
+    /// The differences from each parent's version, in order; for a commit without parents from an empty file.
     pub changes: &'a [LineChange<'a>],
 }
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walked {
-    /// Nothing is new since the commit that was named.
+    /// Nothing is new since the given commit.
     UpToDate,
     /// This many commits were reported.
     Told(usize),
-    /// The visitor had enough.
+    /// The visitor stopped the walk.
     Stopped,
-    /// The commit that was named is not an ancestor of the tip; nothing was reported.
+    /// The given commit is not an ancestor of the tip; nothing was reported.
     Rewritten,
 }
 
@@ -96,7 +96,7 @@ impl From<Unfit> for HistoryError {
 }
 
 impl Git {
-    /// Returns the commit that a name means; `HEAD` and branches are found without a git process.
+    /// Resolves a commit name; `HEAD` and branches without a git process.
     pub fn tip(&self, name: &str) -> Result<Option<Oid>, GitError> {
         self.place().check()?;
         match self.tip_in_process(name) {
@@ -105,10 +105,10 @@ impl Git {
         }
     }
 
-    /// Returns what `HEAD` is, without a git process where that is possible.
+    /// Returns `HEAD`, without a git process if possible.
     pub fn current_head(&self) -> Result<Head, GitError> {
         self.place().check()?;
-        // Where refs are in a table, the file names a branch that cannot be, and is odd.
+        // With a reftable, the file names an invalid branch, and is unfit.
         RefFiles::of(self.place()).head().or_else(|Unfit(_)| self.head())
     }
 
@@ -120,12 +120,12 @@ impl Git {
         if name == "HEAD" {
             return Ok(refs.head()?.id().cloned());
         }
-        // A short name may mean a tag before it means a branch; a tag may have to be looked through.
+        // A short name may mean a tag before a branch; a tag may have to be peeled.
         if name.starts_with("refs/heads/") { refs.read_named(name) } else { Ok(None) }
     }
 }
 
-/// Tells the history of a file to a visitor, oldest first.
+/// Reports the history of a file to a visitor, oldest first.
 pub fn walk(
     git: &Git,
     query: &HistoryQuery<'_>,
@@ -147,7 +147,7 @@ pub fn walk(
     versions::tell(&mut objects, &graph, &versions, visit).map_err(failed)
 }
 
-/// Returns the commits whose parents are not here.
+/// Returns the commits whose parents are missing.
 fn shallow_edge(git: &Git) -> Result<HashSet<ObjectId>, HistoryError> {
     let path = git.place().shallow_file();
     let odd = Unfit("its edge is odd");

@@ -1,4 +1,4 @@
-//! Where a file was before it was moved.
+//! Finds the previous path of a moved file.
 
 use gix_hash::ObjectId;
 
@@ -6,12 +6,12 @@ use super::super::direct::trees::items;
 use super::super::objects::{ObjectError, ObjectKind, Objects};
 use super::lines::likeness;
 
-/// Directories that are looked into for one move; a commit that changes more is no move of one file.
+/// The maximum number of directories searched for one move; a commit that changes more is not a move of one file.
 const MOST: usize = 20_000;
-/// How much a moved file must have in common with what it was, in percent of the lines.
+/// The minimum similarity of a moved file, in percent of the lines.
 const ALIKE: usize = 50;
 
-/// Finds the file of the same name that a commit took away when it had `blob` at a new path.
+/// Finds the file of the same name that a commit removed when it added `blob` at a new path.
 pub(super) fn origin(
     objects: &mut Objects,
     before: &ObjectId,

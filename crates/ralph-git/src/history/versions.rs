@@ -1,8 +1,8 @@
-//! Which version of the file each commit has, and what changed from one to the next.
+//! The version of the file in each commit, and the changes between them.
 //!
-//! Packs keep a version as a difference to another one, mostly its neighbour: older packs of a stream to the one before,
-//! repacked ones to the one after. Read in the wrong direction each version would be built up from a whole chain of
-//! others. So objects are read in batches, in the direction in which the last batch lay in its pack.
+//! Packs store a version as a delta to another one, mostly its neighbour: packs from a stream to the previous one,
+//! repacked ones to the next. Read in the wrong direction each version would be rebuilt from a whole chain of others.
+//! So objects are read in batches, in the direction in which the last batch was stored.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -16,21 +16,21 @@ use super::graph::Graph;
 use super::lines::LineChange;
 use super::{CommittedVersion, Walked, moves};
 
-/// Versions that are read ahead, as long as they are small.
+/// How many small versions are read ahead.
 const AHEAD: usize = 48;
-/// What versions that were read ahead may take.
+/// The maximum memory of versions read ahead.
 const AHEAD_BYTES: usize = 12 << 20;
 
 /// The file in every commit of a graph.
 pub(super) struct Versions {
-    /// Where the file has been, the path that was asked for first.
+    /// The paths of the file, the requested one first.
     paths: Vec<Vec<u8>>,
-    /// For each commit a number of a path and the content, if it has the file.
+    /// For each commit the index of a path and the content, if it has the file.
     at: Vec<Option<(u32, ObjectId)>>,
 }
 
 impl Versions {
-    /// Looks the file up in every commit, following it to where it was before it was moved.
+    /// Looks up the file in every commit, following moves backwards.
     pub(super) fn find(
         objects: &mut Objects,
         graph: &Graph,
@@ -51,7 +51,7 @@ impl Versions {
                 let at = &mut versions.at[*commit as usize];
                 *at = at.or_else(|| blob.map(|blob| (number, blob)));
             }
-            // Branches that have not seen the move still have the file where it was.
+            // Branches that do not contain the move still have the file at the old path.
             let lacking = |commit: &u32| versions.at[*commit as usize].is_none();
             for origin in versions.origins(objects, graph, number, name)? {
                 open.push((origin, all.iter().copied().filter(lacking).collect()));
@@ -60,7 +60,7 @@ impl Versions {
         Ok(versions)
     }
 
-    /// Finds where the file was before commits that have it at this path and of whose parents none has it.
+    /// Finds the old path for commits that have the file here while none of their parents does.
     fn origins(
         &self,
         objects: &mut Objects,
@@ -95,7 +95,7 @@ impl Versions {
     }
 }
 
-/// Returns every commit, those that are only looked at first.
+/// Returns every commit, those that are only inspected first.
 fn in_order(graph: &Graph) -> Vec<u32> {
     let told: HashSet<u32> = graph.order.iter().copied().collect();
     let parents = graph.order.iter().flat_map(|commit| &graph.nodes[*commit as usize].parents);
@@ -106,7 +106,7 @@ fn in_order(graph: &Graph) -> Vec<u32> {
     known
 }
 
-/// Returns what commits have at a path.
+/// Returns the entries of commits at a path.
 fn look_up(
     objects: &mut Objects,
     graph: &Graph,
@@ -148,7 +148,7 @@ struct Direction {
 }
 
 impl Direction {
-    /// Reads objects in the order that was good for the last ones.
+    /// Reads objects in the order that worked for the last batch.
     fn read(
         &mut self,
         objects: &mut Objects,
@@ -176,7 +176,7 @@ impl Direction {
     }
 }
 
-/// Tells the commits that changed the file.
+/// Reports the commits that changed the file.
 pub(super) fn tell(
     objects: &mut Objects,
     graph: &Graph,
@@ -241,7 +241,7 @@ fn tell_one(
     })
 }
 
-/// The versions that are needed at the moment.
+/// The versions currently needed.
 #[derive(Default)]
 struct Contents {
     held: HashMap<ObjectId, Vec<u8>>,
@@ -250,7 +250,7 @@ struct Contents {
 }
 
 impl Contents {
-    /// Lets go of all versions but these and reads those that are missing.
+    /// Drops all versions except these and reads the missing ones.
     fn hold(
         &mut self,
         objects: &mut Objects,

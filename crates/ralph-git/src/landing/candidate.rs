@@ -1,6 +1,6 @@
-//! Work that was judged and has not landed yet, under refs of the person's repository: `refs/ralph/candidate/`.
+//! Judged work that has not landed yet, under refs of the person's repository: `refs/ralph/candidate/`.
 //!
-//! It is in the mirror, which is private state. If that is lost, the item goes on from here.
+//! The work itself is in the mirror, which is private state. If that is lost, the item continues from here.
 
 use super::super::item_refs::ItemKey;
 use super::super::parse::parse_refs;
@@ -13,12 +13,12 @@ const CANDIDATES: &str = "refs/ralph/candidate/";
 /// The work of an item on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedWork {
-    /// Where work began.
+    /// The base.
     pub base: Oid,
     pub work: Oid,
 }
 
-/// The refs of a candidate: one branch is checked out in one worktree, so that no two have the same item on it.
+/// The refs of a candidate: a branch is checked out in only one worktree, so no two have the same item on it.
 struct CandidateRefs {
     base: String,
     work: String,
@@ -32,7 +32,7 @@ impl CandidateRefs {
 }
 
 impl Landing<'_> {
-    /// Keeps work of the mirror for an item that is to land on a branch, named in full.
+    /// Keeps work of the mirror for an item that will land on a branch, given in full.
     pub fn keep_candidate(
         &self,
         branch: &str,
@@ -51,7 +51,7 @@ impl Landing<'_> {
         Ok(())
     }
 
-    /// Returns the work that is kept for an item.
+    /// Returns the kept work of an item.
     pub fn candidate(
         &self,
         branch: &str,
@@ -65,7 +65,7 @@ impl Landing<'_> {
         Ok(base.zip(work).map(|(base, work)| JudgedWork { base, work }))
     }
 
-    /// Forgets all work that a commit leads to: it has landed, and a crash came before that was forgotten.
+    /// Removes all kept work that is an ancestor of a commit: it has landed, and a crash prevented removing it.
     pub fn drop_landed_candidates(&self, branch: &str, tip: &Oid) -> Result<(), LandingError> {
         if !self.person.may_have_refs(CANDIDATES) {
             return Ok(());
@@ -89,7 +89,7 @@ impl Landing<'_> {
         Ok(())
     }
 
-    /// Forgets the work of an item: it has landed, or was given up.
+    /// Removes the kept work of an item: it has landed, or was given up.
     pub fn drop_candidate(&self, branch: &str, key: &ItemKey) -> Result<(), LandingError> {
         let Some(candidate) = self.candidate(branch, key)? else { return Ok(()) };
         let names = CandidateRefs::of(branch, key)?;

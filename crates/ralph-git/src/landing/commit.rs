@@ -1,7 +1,7 @@
-//! The landing's own commit: the merged tree, with home as in the tip but for the item's own changes.
+//! The landing's own commit: the merged tree, with home as in the tip except for the item's own changes.
 //!
 //! Home and configuration never come from an agent's commit. They are taken from the tip as a whole, then the harness's
-//! own edits are made; nothing else of the tree changes.
+//! own edits are applied; nothing else in the tree changes.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ use super::super::settings::Unfit;
 use super::super::tree_edit::{TreeChange, TreeChanges, find_entry};
 use super::{Landing, LandingError};
 
-/// A file that a landing changes itself.
+/// A file that a landing itself changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEdit {
-    /// From the root of the work tree.
+    /// Relative to the root of the working tree.
     pub path: PathBuf,
-    /// `None` removes it. A file that the tip has keeps its mode.
+    /// `None` removes it. An existing file keeps its mode.
     pub content: Option<Vec<u8>>,
 }
 
@@ -30,9 +30,9 @@ pub struct LandingCommit<'a> {
     /// The merged tree, or the candidate's own.
     pub tree: &'a Oid,
     pub tip: &'a Oid,
-    /// Files and directories (home, `ralph.toml`) that are as in the tip, whatever the tree has there.
+    /// Files and directories (home, `ralph.toml`) that are taken from the tip, whatever the tree has there.
     pub as_in_tip: &'a [PathBuf],
-    /// Made last.
+    /// Applied last.
     pub edits: &'a [FileEdit],
     pub parents: &'a [&'a Oid],
     pub message: &'a str,
@@ -40,14 +40,14 @@ pub struct LandingCommit<'a> {
 }
 
 impl Landing<'_> {
-    /// Makes the commit in the mirror. No ref of the person's moves.
+    /// Creates the commit in the mirror. No ref of the person's moves.
     pub fn commit(&self, request: &LandingCommit<'_>) -> Result<Oid, LandingError> {
         let tree = self.edited_tree(request)?;
         let LandingCommit { parents, message, signing, .. } = *request;
         self.write_commit(&NewCommit { tree: &tree, parents, message, author: None, signing })
     }
 
-    /// Returns a tree in which some paths are as in the tip.
+    /// Returns a tree in which some paths are taken from the tip.
     pub(super) fn tree_with_tips(
         &self,
         tree: &Oid,

@@ -1,13 +1,13 @@
-//! A worktree of the person's, moved forward with its branch: files, then the branch, then the index.
+//! Fast-forwards a worktree of the person's with its branch: files, then the branch, then the index.
 //!
-//! `index.lock` is held throughout, so that no git of the person's works on a state in between. What is to be done is
-//! noted first, in `ralph-fast-forward` of the git directory; only with that note is a torn, missing or already written
-//! file taken for ours after a crash. A crash
+//! `index.lock` is held throughout, so that no git of the person's sees an intermediate state. The intent is recorded
+//! first, in `ralph-fast-forward` of the git directory; only with that note is a torn, missing or already written file
+//! treated as ours after a crash. A crash
 //!
-//! - before the branch moves leaves files that are those of the target: they are not in the way the next time;
-//! - after it leaves the index behind the branch: [`FastForward::complete`] brings it in step.
+//! - before the branch moves leaves files with the target's content: they are no obstacle the next time;
+//! - after it leaves the index behind the branch: [`FastForward::complete`] updates it.
 //!
-//! Files are in the way if they have uncommitted changes or are not tracked, unless they are what they would become.
+//! A file is an obstacle if it has uncommitted changes or is untracked, unless it already has the target's content.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -29,14 +29,14 @@ use super::LandingError;
 use super::follow::{WaitReason, root_of, waits_for};
 use super::transaction::RefTransaction;
 
-/// How long a git of the person's is waited for.
+/// How long to wait for a git of the person's.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How git says that it will not overwrite something.
+/// Git's messages when it refuses to overwrite something.
 const REFUSALS: &[&str] =
     &["overwritten by", "not uptodate", "would lose", "removed by", "overlaps", "cannot checkout"];
 
-/// What became of an attempt to move a branch.
+/// The result of an attempt to move a branch.
 pub(super) enum Forwarded {
     Done,
     /// The branch moved meanwhile.
@@ -48,7 +48,7 @@ pub(super) enum Forwarded {
     },
 }
 
-/// A branch that is checked out in a worktree, and where it is to go.
+/// A branch that is checked out in a worktree, and its target.
 pub(super) struct FastForward<'a> {
     /// The worktree that has it checked out.
     pub(super) git: &'a Git,
@@ -57,19 +57,19 @@ pub(super) struct FastForward<'a> {
     pub(super) to: &'a Oid,
 }
 
-/// How the touched files are.
+/// The state of the touched files.
 #[derive(Default)]
 struct Findings {
     /// They would be overwritten.
     in_the_way: Vec<PathBuf>,
-    /// They are already what they will be.
+    /// They already have the target's content.
     equal: Vec<PathBuf>,
-    /// An earlier attempt was killed while it wrote them.
+    /// An earlier attempt was killed while writing them.
     torn: Vec<PathBuf>,
 }
 
 impl FastForward<'_> {
-    /// Returns what is in the way, without moving anything; git itself may find more.
+    /// Returns the obstacles, without moving anything; git itself may find more.
     pub(super) fn obstacle(&self) -> Result<Option<(Vec<PathBuf>, WaitReason)>, LandingError> {
         let drivers = Drivers::of(self.git)?;
         let touched = self.git.plain_changes(self.from, self.to)?;
@@ -129,7 +129,7 @@ impl FastForward<'_> {
         fault::after_write();
         bench.stage(&touched, &findings)?;
         if let Err(error) = bench.switch(self.from, self.to) {
-            // Only what git refuses to begin with has changed nothing.
+            // Only if git refuses at the beginning has nothing changed.
             let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
             if !REFUSALS.iter().any(|text| stderr.contains(text)) {
                 return Err(error.into());
@@ -154,7 +154,7 @@ impl FastForward<'_> {
         Ok(Forwarded::Done)
     }
 
-    /// Brings the index in step after a crash right after the branch had moved.
+    /// Updates the index after a crash right after the branch had moved.
     pub(super) fn complete(git: &Git, landed: &Oid) -> Result<(), LandingError> {
         let Some(note) = Note::read(git) else { return Ok(()) };
         if note.to != *landed {
@@ -168,7 +168,7 @@ impl FastForward<'_> {
         let bench = Bench { git, drivers: &drivers, index: &index };
         let touched = git.plain_changes(&note.from, &note.to)?;
         let staged = bench.staged(&note.from, &touched)?;
-        // What is staged otherwise is the person's by now, and so is every file.
+        // Anything staged differently is the person's by now, and so is every file.
         let behind = touched.iter().filter(|change| !staged.contains_key(change.path.as_path()));
         let behind = behind.map(|change| change.path.clone()).collect();
         bench.stage(&touched, &Findings { equal: behind, ..Findings::default() })?;
@@ -179,7 +179,7 @@ impl FastForward<'_> {
     }
 }
 
-/// A worktree with an index that is not yet its own.
+/// A worktree with a temporary index.
 struct Bench<'a> {
     git: &'a Git,
     drivers: &'a Drivers,
@@ -203,7 +203,7 @@ impl Bench<'_> {
         Ok(self.git.call(call)?.stdout)
     }
 
-    /// Returns what the index has other than a commit, of the touched files.
+    /// Returns how the index differs from a commit, among the touched files.
     fn staged<'t>(
         &self,
         commit: &Oid,
@@ -218,7 +218,7 @@ impl Bench<'_> {
         Ok(known.collect())
     }
 
-    /// Finds out which of the touched files are in the way.
+    /// Determines which of the touched files are obstacles.
     fn examine(
         &self,
         from: &Oid,
@@ -239,7 +239,7 @@ impl Bench<'_> {
                 None if change.kind == ChangeKind::Added => {
                     match obstacle(&root, &change.path) {
                         Some(path) if path == change.path => questions.push(change),
-                        // A tracked file that goes makes room for a directory; git looks at that.
+                        // A tracked file that is removed makes room for a directory; git checks that.
                         Some(path) if !touched.iter().any(|other| other.path == path) => {
                             findings.in_the_way.push(path);
                         }
@@ -255,7 +255,7 @@ impl Bench<'_> {
         Ok(findings)
     }
 
-    /// Compares files that are not as the index has them with what they are to become.
+    /// Compares files that differ from the index with their target content.
     fn answer(
         &self,
         questions: &[&PathChange],
@@ -289,7 +289,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Tells whether a file is the beginning of what it is to become.
+    /// Whether a file is a prefix of its target content.
     fn is_torn(&self, file: &Path, change: &PathChange) -> Result<bool, LandingError> {
         let Some(id) = &change.id else { return Ok(false) };
         let Ok(Some(found)) = regular_file::read(file) else { return Ok(false) };
@@ -297,7 +297,7 @@ impl Bench<'_> {
         Ok(blobs.get(id).is_some_and(|whole| whole.starts_with(&found)))
     }
 
-    /// Puts files into the index as they will be, and writes those again that a killed attempt has torn.
+    /// Adds files to the index in their target state, and rewrites those torn by a killed attempt.
     fn stage(&self, touched: &[PathChange], findings: &Findings) -> Result<(), LandingError> {
         let wanted: HashSet<&PathBuf> = findings.equal.iter().chain(&findings.torn).collect();
         if wanted.is_empty() {
@@ -319,19 +319,19 @@ impl Bench<'_> {
         Ok(refresh(&|command| self.run(self.index, command), &kept)?)
     }
 
-    /// Writes the files that differ between two commits, all or none; git refuses to overwrite what is uncommitted.
+    /// Writes the files that differ between two commits, all or none; git refuses to overwrite uncommitted changes.
     fn switch(&self, from: &Oid, to: &Oid) -> Result<(), GitError> {
         let args = ["read-tree", "-m", "-u", from.as_str(), to.as_str()];
         self.call(self.index, &args, b"").map(|_| ())
     }
 }
 
-/// Tells whether two changes end in the same file.
+/// Whether two changes result in the same file.
 fn is_same(one: &PathChange, other: &PathChange) -> bool {
     one.id == other.id && (one.id.is_none() || one.modes.1 == other.modes.1)
 }
 
-/// Returns what stands at a path or in place of a directory on the way to it.
+/// Returns what is at a path, or in place of a directory on the way to it.
 fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut ancestors: Vec<&Path> = path.ancestors().collect();
     // The first is the path itself, the last the root.
@@ -343,11 +343,11 @@ fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
             Ok(_) => return Some(place.to_owned()),
         }
     }
-    // A directory in place of the file: git finds out whether anything in it would be lost.
+    // A directory at the path of the file: git checks whether anything in it would be lost.
     None
 }
 
-/// Writes changes as `update-index --index-info` reads them.
+/// Formats changes for `update-index --index-info`.
 fn index_info<'c>(
     git: &Git,
     changes: impl Iterator<Item = &'c PathChange>,
@@ -365,7 +365,7 @@ fn index_info<'c>(
     Ok(info)
 }
 
-/// Says that a worktree is being moved, from the first written file until the index is in step.
+/// Records that a worktree is being moved, from the first written file until the index is updated.
 struct Note {
     from: Oid,
     to: Oid,

@@ -1,8 +1,8 @@
-//! The branch follows landed work, and so does the worktree that has it checked out, where that disturbs nothing.
+//! The branch follows landed work, and so does the worktree that has it checked out, if that does not interfere.
 //!
-//! A branch that is checked out nowhere moves in the transaction that deletes the two refs of the landing. One that is
-//! checked out moves with the files and the index of its worktree ([`fast_forward`](super::fast_forward)); the refs go
-//! last, so that a crash at any instant before leaves what is needed to go on.
+//! A branch that is not checked out moves in the transaction that deletes the two refs of the landing. A checked-out
+//! one moves with the files and the index of its worktree ([`fast_forward`](super::fast_forward)); the refs are deleted
+//! last, so that a crash at any point before leaves what is needed to continue.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::{
     refs_of,
 };
 
-/// What became of a branch for which work has landed.
+/// The result for a branch with landed work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowOutcome {
     /// No landed work is ahead of the branch.
@@ -26,7 +26,7 @@ pub enum FollowOutcome {
     Waits {
         landed: Oid,
         worktree: PathBuf,
-        /// Files of the worktree, from its root, that are in the way.
+        /// Files of the worktree, relative to its root, that are obstacles.
         files: Vec<PathBuf>,
         reason: WaitReason,
     },
@@ -45,24 +45,24 @@ pub enum FollowOutcome {
 /// Why a worktree does not follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// Files that the landed work touches have uncommitted changes, or are not tracked.
+    /// Files that the landed work touches have uncommitted changes, or are untracked.
     Uncommitted,
-    /// A merge or the like has not been ended.
+    /// A merge or similar operation is in progress.
     Operation(GitOperation),
-    /// Another git holds the index.
+    /// Another git process holds the index.
     Busy,
     /// Several worktrees have the branch checked out.
     SeveralWorktrees,
-    /// The worktree's directory is not there, or is another repository.
+    /// The worktree's directory is missing, or is another repository.
     Unavailable,
-    /// Files would have to be written by a filter, which is not run.
+    /// Files would need a filter, which is not run.
     NeedsFilter { filter: String },
-    /// Git refused, in its own words.
+    /// Git refused, with this message.
     Refused { message: String },
 }
 
 impl Landing<'_> {
-    /// Brings a branch, named in full, to the work that has landed for it. Can be repeated at any time.
+    /// Brings a branch, given in full, to the work that has landed for it. Idempotent.
     pub fn follow(&self, branch: &str) -> Result<FollowOutcome, LandingError> {
         for _ in 0..ATTEMPTS {
             let refs = refs_of(self.person, branch)?;
@@ -72,7 +72,7 @@ impl Landing<'_> {
             };
             let uses = self.person.uses_of(branch)?;
             if self.person.is_ancestor(&landed, &now)? {
-                // A crash may have come between the move of the branch and that of the index.
+                // A crash may have happened between moving the branch and updating the index.
                 for one in uses.iter().filter_map(|one| one.git.as_ref()) {
                     FastForward::complete(one, &landed)?;
                 }
@@ -143,8 +143,8 @@ impl Landing<'_> {
 }
 
 impl Git {
-    /// Returns what would become of a branch, named in full, if it were to follow the work that has landed for it. Nothing
-    /// is moved.
+    /// Returns what would happen if a branch, given in full, followed the work that has landed for it. Nothing is
+    /// moved.
     pub fn look_at_following(&self, branch: &str) -> Result<FollowOutcome, LandingError> {
         let refs = refs_of(self, branch)?;
         let Some(landed) = refs.landed else { return Ok(FollowOutcome::Current) };
@@ -181,7 +181,7 @@ impl Git {
     }
 }
 
-/// Says of a failed call in a person's worktree whether it only has to wait.
+/// Decides whether a failed call in a person's worktree only has to wait.
 pub(super) fn waits_for(error: GitError) -> Result<WaitReason, GitError> {
     match error {
         GitError::Locked { .. } => Ok(WaitReason::Busy),

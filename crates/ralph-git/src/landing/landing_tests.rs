@@ -14,7 +14,7 @@ struct Bench {
     dir: Utf8PathBuf,
     git: Git,
     mirror: Mirror,
-    /// Where work is made that lands.
+    /// The repository in which the landing work is made.
     work: Utf8PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Bench {
         self.world.id(&self.dir, MAIN)
     }
 
-    /// Makes work on top of a commit, and has it in the mirror.
+    /// Creates work on top of a commit, and adds it to the mirror.
     fn candidate(&self, base: &Oid, files: &[(&str, &str)]) -> Oid {
         self.world.git(&self.work, &["fetch", "-q", "origin", "+refs/*:refs/all/*"]);
         self.world.git(&self.work, &["checkout", "-q", "--detach", base.as_str()]);
@@ -81,7 +81,7 @@ impl Bench {
         self.world.git(&self.dir, &["status", "--porcelain"])
     }
 
-    /// Checks that the branch has followed to a commit, with nothing left over.
+    /// Asserts that the branch has followed to a commit, with nothing left over.
     fn is_at(&self, commit: &Oid) {
         assert_eq!(self.main(), *commit);
         assert_eq!(self.refs(), "");
@@ -103,7 +103,7 @@ fn work_lands_and_a_clean_worktree_follows() {
         std::fs::write(bench.work.as_std_path().join(odd), "o").unwrap();
         let base = bench.main();
         let commit = bench.land(&[("a.txt", "new\n"), ("d/e/f", "deep\n")]);
-        // The branch has not moved; the next item builds on what landed.
+        // The branch has not moved; the next item builds on the landed work.
         assert_eq!((bench.main(), bench.tip().commit), (base, commit.clone()));
         assert_eq!(bench.follow(), FollowOutcome::Followed { commit: commit.clone() });
         bench.is_at(&commit);
@@ -126,11 +126,11 @@ fn whoever_reads_first_and_lands_second_loses() {
     assert_eq!(landing.land(MAIN, &tip, &one).unwrap(), LandOutcome::Landed);
     assert_eq!(landing.land(MAIN, &tip, &other).unwrap(), LandOutcome::Lost);
     assert_eq!(bench.tip().commit, one);
-    // The same with a person who commits in between.
+    // The same with a commit of the person in between.
     let tip = bench.tip();
     bench.world.commit(&bench.dir, &[("persons", "1")]);
     assert_eq!(landing.land(MAIN, &tip, &other).unwrap(), LandOutcome::Lost);
-    // A ref that cannot be moved for another reason is an error and no lost race.
+    // A ref that cannot be moved for another reason is an error, not a lost race.
     let tip = bench.tip();
     bench.world.git(&bench.dir, &["update-ref", "-d", "refs/ralph/followed/main"]);
     bench.world.git(&bench.dir, &["update-ref", "refs/ralph/followed/main/below", "HEAD"]);
@@ -337,7 +337,7 @@ fn a_worktree_in_which_something_is_in_the_way_waits_untouched() {
             assert_eq!((bench.status(), bench.main()), (status.clone(), main.clone()), "{name}");
             assert!(!bench.dir.join(".git/index.lock").exists());
         }
-        // Work goes on meanwhile, and all of it comes once nothing is in the way.
+        // Work continues meanwhile, and all of it arrives once there is no obstacle.
         let next = bench.land(&[("later", "1")]);
         bench.world.git(&bench.dir, &["update-index", "--no-assume-unchanged", "a.txt"]);
         bench.world.git(&bench.dir, &["stash", "-q", "-a"]);
@@ -370,7 +370,7 @@ fn a_file_that_was_written_again_as_it_was_is_not_in_the_way_and_one_changed_amo
         bench.land(&with("one\n"));
         bench.follow();
         let commit = bench.land(&with("two\n"));
-        // By another file, at another time.
+        // With another file, at another time.
         for name in &names {
             std::fs::remove_file(bench.dir.join(name)).unwrap();
             write(&bench.dir.join(name), "one\n");
@@ -424,7 +424,7 @@ fn a_branch_that_is_checked_out_nowhere_or_elsewhere_follows_too() {
     bench.is_at(&commit);
     assert_eq!(read(&linked.join("a.txt")), "newer\n");
     assert_eq!(bench.world.git(&linked, &["status", "--porcelain"]), "");
-    // In two worktrees at once, or in one that is away for now, it waits.
+    // In two worktrees at once, or in one that is temporarily absent, it waits.
     let landed = bench.land(&[("a.txt", "newest\n")]);
     bench.world.git(&bench.dir, &["checkout", "-q", "--force", "--ignore-other-worktrees", "main"]);
     let waits = |reason, worktree: &Utf8Path| FollowOutcome::Waits {
@@ -485,7 +485,7 @@ fn what_a_killed_attempt_left_is_completed() {
     let base = bench.main();
     std::fs::remove_file(bench.work.join("gone")).unwrap();
     let commit = bench.land(&[("a.txt", "a long new text\n"), ("b", "2"), ("n/new", "landed\n")]);
-    // Git was killed while it wrote: a file is torn, one missing, one written, one not yet removed.
+    // Git was killed while writing: a file is torn, one missing, one written, one not yet removed.
     write(&bench.dir.join(".git/ralph-fast-forward"), &format!("{base} {commit}\n"));
     write(&bench.dir.join("a.txt"), "a long ne");
     std::fs::remove_file(bench.dir.join("b")).unwrap();
@@ -493,7 +493,7 @@ fn what_a_killed_attempt_left_is_completed() {
     assert_eq!(bench.follow(), FollowOutcome::Followed { commit: commit.clone() });
     bench.is_at(&commit);
     assert_eq!(bench.status(), "");
-    // Without the note the same is a person's work.
+    // Without the note the same state is a person's work.
     let next = bench.land(&[("a.txt", "another long text\n")]);
     write(&bench.dir.join("a.txt"), "another");
     let waits = bench.follow();
@@ -532,7 +532,7 @@ fn merges_are_those_of_git_and_conflicts_are_named() {
     let merged = bench.landing().merge(&tip, &torn, None).unwrap();
     let TreeMerge::Conflict { paths, .. } = merged else { panic!("{merged:?}") };
     assert_eq!(paths, [PathBuf::from("a.txt"), PathBuf::from("u")]);
-    // Attributes of the tip count, drivers of configuration do not.
+    // Attributes of the tip count, drivers from configuration do not.
     bench.world.commit(&bench.dir, &[(".gitattributes", "a.txt merge=union\nu merge=evil\n")]);
     bench.world.git(&bench.dir, &["config", "merge.evil.driver", "touch evil-ran"]);
     bench.mirror.fill(&bench.git, &[]).unwrap();

@@ -1,7 +1,6 @@
-//! Merges of trees, made in the mirror without any work tree.
+//! Merges of trees, made in the mirror without a working tree.
 //!
-//! Merge drivers that configuration names do not run; `merge=union` and the like, which `.gitattributes` of the tip ask
-//! for, count.
+//! Merge drivers from configuration do not run; `merge=union` and the like in the tip's `.gitattributes` apply.
 
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use super::super::new_commit::{Author, NewCommit};
 use super::super::{LONG, Oid, unexpected};
 use super::{Landing, LandingError};
 
-/// What a merge made.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeMerge {
     Clean {
@@ -25,13 +24,13 @@ pub enum TreeMerge {
     },
 }
 
-/// What became of a change that was applied to another commit.
+/// The result of applying a change to another commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carried {
     Commit(Oid),
-    /// It has the change already.
+    /// It already has the change.
     Nothing,
-    /// Both changed these.
+    /// Both sides changed these.
     Conflict(Vec<PathBuf>),
 }
 
@@ -45,9 +44,9 @@ pub struct MergeSides<'a> {
 }
 
 impl Landing<'_> {
-    /// Merges a candidate into a tip; both are in the mirror. Only a tree is made.
+    /// Merges a candidate into a tip; both are in the mirror. Only a tree is created.
     ///
-    /// `base` stands in for the best common ancestor: with it, what is merged is the change from there to the candidate.
+    /// `base` replaces the merge base: then only the change from there to the candidate is merged.
     pub fn merge(
         &self,
         tip: &Oid,
@@ -79,9 +78,9 @@ impl Landing<'_> {
     }
 
     /// Applies the change from `base` to `candidate` to a tip that does not contain `base`, as one new commit with the
-    /// author and the messages of the work. What is in `own` is as in the tip.
+    /// author and the messages of the work. Paths in `own` are taken from the tip.
     ///
-    /// It is the candidate from then on, and is judged again.
+    /// The new commit becomes the candidate, and is judged again.
     pub fn carry_over(
         &self,
         tip: &Oid,
@@ -105,8 +104,8 @@ impl Landing<'_> {
         self.squashed(&tree, &[tip], base, candidate).map(Carried::Commit)
     }
 
-    /// Makes the change from `base` to `candidate` one commit that leads to neither: an agent can apply it somewhere else
-    /// without the history that it was made on.
+    /// Turns the change from `base` to `candidate` into one commit unrelated to either: an agent can apply it somewhere
+    /// else without its original history.
     pub fn detached_change(&self, base: &Oid, candidate: &Oid) -> Result<Oid, LandingError> {
         let (tree, signing) = (&self.tree_of(base)?, Signing::Unsigned);
         let message = "before the change\n";
@@ -115,7 +114,7 @@ impl Landing<'_> {
         self.squashed(&self.tree_of(candidate)?, &[&before], base, candidate)
     }
 
-    /// Makes a commit in the name of who made the commits from `base` to `candidate`, with their messages.
+    /// Creates a commit with the author and messages of the commits from `base` to `candidate`.
     fn squashed(
         &self,
         tree: &Oid,

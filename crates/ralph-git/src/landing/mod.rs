@@ -1,13 +1,13 @@
-//! Landing: judged work comes onto the person's branch, by compare-and-swap, over nothing of theirs.
+//! Landing: judged work reaches the person's branch, by compare-and-swap, without overwriting anything of theirs.
 //!
-//! Three refs say where a branch is. The branch itself is the person's. `refs/ralph/landed/<branch>` exists while landed
-//! work is ahead of it: the next item builds on that. `refs/ralph/followed/<branch>` is where the branch was when work
-//! last landed; a branch that does not contain it any more was rewritten, which only a person can sort out.
+//! Three refs describe a branch. The branch itself is the person's. `refs/ralph/landed/<branch>` exists while landed
+//! work is ahead of it: the next item builds on that. `refs/ralph/followed/<branch>` is the position of the branch when
+//! work last landed; a branch that no longer contains it was rewritten, which only a person can resolve.
 //!
 //! Order of a landing: merge and commit in the mirror ([`Landing::merge`], [`Landing::commit`]), then
-//! [`Landing::land`]: objects come into the person's repository, then one transaction verifies the branch and moves the
-//! other two refs. [`Landing::follow`] brings the branch and the worktree that has it checked out along, and deletes
-//! the two refs. Each step can be repeated after a crash; whoever loses a race reads again ([`Landing::tip`]).
+//! [`Landing::land`]: objects are copied to the person's repository, then one transaction verifies the branch and moves
+//! the other two refs. [`Landing::follow`] moves the branch and the worktree that has it checked out, and deletes the
+//! two refs. Each step is idempotent after a crash; the loser of a race reads again ([`Landing::tip`]).
 
 mod candidate;
 mod commit;
@@ -40,7 +40,7 @@ const FOLLOWED: &str = "refs/ralph/followed/";
 /// How many lost races are retried before they are an error.
 const ATTEMPTS: usize = 16;
 
-/// Work could not be landed, or it is not known whether it was: the refs say.
+/// Work could not be landed, or it is unknown whether it was: the refs tell.
 #[derive(Debug, thiserror::Error)]
 pub enum LandingError {
     #[error("`{name}` is not the full name of a branch")]
@@ -63,7 +63,7 @@ pub enum LandingError {
     Git(#[from] GitError),
 }
 
-/// Where work on a branch goes on.
+/// Where work on a branch continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchTip {
     /// The branch has no commit yet.
@@ -83,7 +83,7 @@ pub enum BranchTip {
     },
 }
 
-/// What the refs of a branch were when they were read. A landing counts only if they still are.
+/// The refs of a branch when they were read. A landing counts only if they are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TipState {
     /// What the next item builds on, and what a landing is merged with.
@@ -92,7 +92,7 @@ pub struct TipState {
     pub landed: Option<Oid>,
 }
 
-/// What became of a landing.
+/// The result of a landing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LandOutcome {
     Landed,
@@ -100,14 +100,14 @@ pub enum LandOutcome {
     Lost,
 }
 
-/// The person's repository and the mirror in which landings are made.
+/// The person's repository and the mirror in which landings are prepared.
 #[derive(Clone, Copy, Debug)]
 pub struct Landing<'a> {
     pub person: &'a Git,
     pub mirror: &'a Mirror,
 }
 
-/// The three refs of a branch, as they were read at one time.
+/// The three refs of a branch, read at one time.
 struct BranchRefs {
     branch: Option<Oid>,
     landed: Option<Oid>,
@@ -115,10 +115,10 @@ struct BranchRefs {
 }
 
 impl Landing<'_> {
-    /// Returns where work on a branch, named in full, goes on.
+    /// Returns where work on a branch, given in full, continues.
     ///
-    /// Newer commits of the person's are merged with landed work first; `home` is asked for the files that lines cannot
-    /// be merged in.
+    /// Newer commits of the person's are merged with landed work first; `home` merges the files that cannot be merged
+    /// by line.
     pub fn tip(
         &self,
         branch: &str,
@@ -177,7 +177,7 @@ impl Landing<'_> {
         self.land_marked(branch, read, commit, &[])
     }
 
-    /// The same; other refs are set with it, or not at all. What they point at must lead to the commit, or be in the
+    /// The same; other refs are set atomically with it. Their targets must be ancestors of the commit, or in the
     /// person's repository.
     pub fn land_marked(
         &self,
@@ -198,7 +198,7 @@ impl Landing<'_> {
         Ok(if refs.commit()? { LandOutcome::Landed } else { LandOutcome::Lost })
     }
 
-    /// Keeps what an item left uncommitted, a commit of the mirror, on the item's own ref.
+    /// Keeps an item's uncommitted leftovers, a commit of the mirror, on the item's own ref.
     pub fn keep_left(&self, key: &ItemKey, commit: &Oid) -> Result<(), LandingError> {
         self.bring(commit)?;
         let mut refs = RefTransaction::new(self.person, "ralph: leftovers", commit)?;
@@ -207,7 +207,7 @@ impl Landing<'_> {
         Ok(())
     }
 
-    /// Brings a commit of the mirror, with all that leads to it, into the person's repository.
+    /// Copies a commit of the mirror, with all its ancestors, to the person's repository.
     fn bring(&self, commit: &Oid) -> Result<(), LandingError> {
         if self.person.have(std::slice::from_ref(commit))? != [true] {
             self.person.take_from(&self.mirror.git().place().git_dir, commit)?;
@@ -216,7 +216,7 @@ impl Landing<'_> {
         Ok(())
     }
 
-    /// Merges the person's newer commits with landed work; the paths in conflict where that cannot be.
+    /// Merges the person's newer commits with landed work; returns the conflicting paths if that fails.
     fn merge_newer(
         &self,
         branch: &str,
@@ -250,7 +250,7 @@ impl Landing<'_> {
         Ok(Ok(commit))
     }
 
-    /// Makes a commit in the mirror, in the person's name.
+    /// Creates a commit in the mirror, in the person's name.
     fn write_commit(&self, commit: &NewCommit<'_>) -> Result<Oid, LandingError> {
         let drivers = Drivers::of(self.person)?;
         let id = commit.write(self.mirror.git(), self.person, &drivers)?;
@@ -270,7 +270,7 @@ fn refs_of(person: &Git, branch: &str) -> Result<BranchRefs, LandingError> {
     let call = patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
     let output = person.call(call)?.stdout;
     let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-    // Patterns match what is below a name as well.
+    // Patterns also match refs below a name.
     let [branch, landed, followed] =
         names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
     Ok(BranchRefs { branch, landed, followed })

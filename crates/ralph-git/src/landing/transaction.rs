@@ -1,4 +1,4 @@
-//! Several refs moved together, or not at all.
+//! Moves several refs atomically.
 
 use ralph_proc::fault;
 
@@ -8,24 +8,24 @@ use super::super::identity::Identity;
 use super::super::names::ref_bytes;
 use super::super::{Git, GitError, Oid};
 
-/// A transaction about to be made.
+/// A transaction under construction.
 pub(super) struct RefTransaction<'a> {
     git: &'a Git,
     message: &'a str,
     identity: Identity,
     zero: String,
     input: Vec<u8>,
-    /// What each ref must be now for the transaction to happen.
+    /// The expected current targets of the refs.
     expected: Vec<(String, Option<Oid>)>,
 }
 
 impl<'a> RefTransaction<'a> {
-    /// Begins one; the message is for reflogs, and `like` is any id of the repository.
+    /// Begins a transaction; the message is for reflogs, and `like` is any id of the repository.
     pub(super) fn new(git: &'a Git, message: &'a str, like: &Oid) -> Result<Self, GitError> {
         Ok(RefTransaction::with(git, message, like, &Drivers::of(git)?))
     }
 
-    /// The same where the settings of the repository are known.
+    /// The same with known settings of the repository.
     pub(super) fn with(git: &'a Git, message: &'a str, like: &Oid, drivers: &Drivers) -> Self {
         RefTransaction {
             git,
@@ -37,13 +37,13 @@ impl<'a> RefTransaction<'a> {
         }
     }
 
-    /// Demands that a ref is what it was.
+    /// Requires that a ref is unchanged.
     pub(super) fn verify(&mut self, name: &str, now: Option<&Oid>) {
         self.command("verify", name, &[now]);
         self.expected.push((name.to_owned(), now.cloned()));
     }
 
-    /// Moves, makes or deletes a ref from what it was.
+    /// Moves, creates or deletes a ref, given its old target.
     pub(super) fn update(&mut self, name: &str, to: Option<&Oid>, from: Option<&Oid>) {
         match to {
             Some(_) => self.command("update", name, &[to, from]),
@@ -52,10 +52,10 @@ impl<'a> RefTransaction<'a> {
         self.expected.push((name.to_owned(), from.cloned()));
     }
 
-    /// Makes a ref point somewhere, whatever it was.
+    /// Sets a ref, whatever it was.
     pub(super) fn set(&mut self, name: &str, to: &Oid) {
         self.command("update", name, &[Some(to)]);
-        // No old value: anything goes.
+        // No old value: any is accepted.
         self.input.push(0);
     }
 
@@ -68,7 +68,7 @@ impl<'a> RefTransaction<'a> {
         }
     }
 
-    /// Makes it durable; `false` if a ref was not what it had to be, and nothing has changed.
+    /// Commits durably; `false` if a ref did not have its expected target, and nothing has changed.
     pub(super) fn commit(mut self) -> Result<bool, GitError> {
         self.input.extend(b"prepare\0commit\0");
         let args = ["update-ref", "-m", self.message, "--no-deref", "--stdin", "-z"];
@@ -80,7 +80,7 @@ impl<'a> RefTransaction<'a> {
             fault::after_write();
             return Ok(true);
         };
-        // Messages differ between versions and kinds of ref storage; what is there now does not.
+        // Messages differ between versions and ref storages; the current state does not.
         let now = self.git.refs()?;
         let is_kept =
             |(name, expected): &(String, Option<Oid>)| now.id_of(name) == expected.as_ref();

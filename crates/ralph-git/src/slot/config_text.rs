@@ -1,4 +1,4 @@
-//! The text of a git configuration file, with every value and subsection quoted so that git reads back what was set.
+//! The text of a git configuration file, with every value and subsection quoted so that git parses it back unchanged.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ pub(super) struct ConfigText {
 impl ConfigText {
     /// Adds one setting, named as git lists it (`core.bare`, `remote.origin.url`).
     ///
-    /// A name without a section, or with a line break in its subsection, cannot be written and is left out.
+    /// A name without a section, or with a line break in its subsection, cannot be written and is omitted.
     pub(super) fn set(&mut self, key: &str, value: &str) {
         let Some((section, rest)) = key.split_once('.') else { return };
         if key.contains(['\n', '\0', char::REPLACEMENT_CHARACTER]) || value.contains('\0') {
             return;
         }
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = match rest.rsplit_once('.') {
             Some((subsection, name)) => {
                 let subsection = subsection.replace('\\', r"\\").replace('"', "\\\"");
@@ -65,7 +65,7 @@ mod tests {
             let file = world.path("config");
             write(&file, text.as_str());
             let read = world.git(&world.root, &["config", "--null", "--file", file.as_str(), "--get", &key]);
-            // The test helper trims; the NUL at the end protects that side.
+            // The test helper trims; the trailing NUL protects that side.
             prop_assert_eq!(read.strip_suffix("\0"), Some(value.trim_start()));
         }
     }

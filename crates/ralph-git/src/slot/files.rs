@@ -1,7 +1,7 @@
 //! The files of a slot: exactly those of a commit, and the named caches.
 //!
-//! The index that says which files are unchanged since the last preparation is kept outside of the slot, where no agent
-//! could have written it. With it, only what differs is written; without it, everything is.
+//! The index of the last preparation is kept outside the slot, where no agent can write. With it, only differences are
+//! written; without it, everything is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use super::super::tree_move::TreeMove;
 use super::super::{Git, GitError, Oid, regular_file};
 use super::SlotError;
 
-/// What becomes of files that the commit does not have.
+/// What to do with files that the commit lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Others {
     Removed,
     Kept,
 }
 
-/// A work tree that is to hold the files of a commit.
+/// A working tree that must contain the files of a commit.
 pub(super) struct WorkTree<'a> {
     pub(super) git: &'a Git,
-    /// The private index of the last preparation; absent before the first.
+    /// The private index of the last preparation; missing before the first.
     pub(super) index: Utf8PathBuf,
     pub(super) caches: &'a [Utf8PathBuf],
     /// The commit of the last preparation, if that was completed.
@@ -42,10 +42,10 @@ impl WorkTree<'_> {
     /// Writes the files of a commit, removes all others unless they are kept, and gives the repository a copy of the
     /// index.
     pub(super) fn check_out(&self, commit: &Oid, others: Others) -> Result<(), SlotError> {
-        // A lock that a killed Ralph's git left: no other process uses this index.
+        // A lock left by a killed Ralph's git: no other process uses this index.
         let _ = fs::remove_file(format!("{}.lock", self.index));
         let moved = self.last.map(|last| self.move_from(last, commit, others));
-        // Where it is not as simple as that, git looks at everything.
+        // Otherwise git scans everything.
         if let Some(Ok(())) = moved {
             return self.give_index();
         }
@@ -54,7 +54,7 @@ impl WorkTree<'_> {
             Err(error @ (SlotError::UnsafeTree { .. } | SlotError::Incomplete { .. })) => {
                 return Err(error);
             }
-            // Directories may be locked, or deeper than git can go; the kept index may be damaged.
+            // Directories may be locked, or too deep for git; the kept index may be damaged.
             Err(_) => {
                 self.empty()?;
                 self.reset_and_clean(commit, others)?;
@@ -69,7 +69,7 @@ impl WorkTree<'_> {
         Ok(copy_index(&self.index, &own).map_err(|error| FileError::new("write", &own, error))?)
     }
 
-    /// Takes the tree from the commit of the last preparation to another, after one look at what was done to it since.
+    /// Moves the tree from the commit of the last preparation to another, after a single scan for changes.
     fn move_from(&self, last: &Oid, commit: &Oid, others: Others) -> Result<(), Unfit> {
         let root = self.root();
         let known = IndexFile::read(self.index.as_std_path(), self.kind)?;
@@ -99,7 +99,7 @@ impl WorkTree<'_> {
         })
     }
 
-    /// Removes everything but the caches and the repository.
+    /// Removes everything except the caches and the repository.
     fn empty(&self) -> Result<(), SlotError> {
         let root = self.root();
         let _ = fs::remove_file(&self.index);
@@ -117,7 +117,7 @@ impl WorkTree<'_> {
     fn reset_to(&self, commit: &Oid) -> Result<(), GitError> {
         let args = ["read-tree", "--reset", "-u", commit.as_str()];
         let call = Call::new(&args).timeout(TIMEOUT).env("GIT_INDEX_FILE", self.index.as_str());
-        // The next preparation does without it if a crash tears it.
+        // If a crash tears it, the next preparation does without it.
         self.git.call(call.config("core.fsync", "none")).map(|_| ())
     }
 
@@ -157,7 +157,7 @@ impl WorkTree<'_> {
     }
 }
 
-/// Reads a file that a slot's private directory may have.
+/// Reads a file that may exist in a slot's private directory.
 pub(super) fn read_private(path: &Utf8Path) -> Option<Vec<u8>> {
     regular_file::read(path.as_std_path()).ok().flatten()
 }

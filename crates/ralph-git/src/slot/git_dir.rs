@@ -1,7 +1,7 @@
-//! A new git directory for a slot, written file by file: nothing of an earlier one survives, and no template counts.
+//! A new git directory for a slot, written file by file: nothing of an earlier one survives, and no template is used.
 //!
 //! Objects are borrowed from the mirror. Refs are written as one packed file, so that thousands of tags cost one write.
-//! Durability does not matter here: a slot without its stamp is made again.
+//! Durability does not matter here: a slot without its stamp is created again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,17 +15,17 @@ use super::super::clearing::{FileError, make_dirs};
 use super::super::{ObjectFormat, Oid};
 use super::config_text::ConfigText;
 
-/// What `HEAD` is to be in a new git directory.
+/// The `HEAD` of a new git directory.
 pub(super) enum NewHead<'a> {
     /// A branch, named in full.
     Branch(&'a [u8]),
     Detached(&'a Oid),
 }
 
-/// The name of a ref, and that of the ref that it stands for.
+/// The name of a symbolic ref, and of its target.
 pub(super) type SymbolicRef = (Vec<u8>, Vec<u8>);
 
-/// Everything that a new git directory is to hold.
+/// The content of a new git directory.
 pub(super) struct GitDir<'a> {
     pub(super) path: Utf8PathBuf,
     pub(super) format: ObjectFormat,
@@ -33,7 +33,7 @@ pub(super) struct GitDir<'a> {
     pub(super) objects: Utf8PathBuf,
     pub(super) shallow: Option<Vec<u8>>,
     pub(super) head: NewHead<'a>,
-    /// Names in full, and what they point at.
+    /// Full names, and their targets.
     pub(super) refs: Vec<(Vec<u8>, Oid)>,
     /// Refs that name other refs.
     pub(super) symbolic: Vec<SymbolicRef>,
@@ -45,7 +45,7 @@ pub(super) struct GitDir<'a> {
 }
 
 impl GitDir<'_> {
-    /// Writes it where nothing is.
+    /// Writes it to an empty location.
     pub(super) fn write(&self) -> Result<(), FileError> {
         for directory in
             ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"]
@@ -102,7 +102,7 @@ impl GitDir<'_> {
             ("core.bare", "false"),
             ("core.filemode", "true"),
             ("core.logallrefupdates", "true"),
-            // The harness writes the files and compares them without the person's own configuration.
+            // The harness writes and compares files without the person's own configuration.
             ("core.autocrlf", "false"),
             ("gc.auto", "0"),
             ("maintenance.auto", "false"),
@@ -133,7 +133,7 @@ pub(super) fn alternates(objects: &Utf8Path) -> Vec<u8> {
     format!("{objects}\n").into_bytes()
 }
 
-/// Writes a file whole.
+/// Writes a whole file.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
     fs::write(path, content).map_err(|source| FileError::new("write", path, source))
 }

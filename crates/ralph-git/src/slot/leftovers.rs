@@ -1,12 +1,12 @@
-//! What a run left uncommitted in a slot, as a commit in the mirror.
+//! Uncommitted leftovers of a run in a slot, as a commit in the mirror.
 //!
-//! Git runs with the mirror as its repository and the slot as its work tree: none of the slot's configuration, index,
-//! attributes, excludes or hooks takes part, and objects are written and hashed by the harness. Which files changed is
-//! found with the private index of the last preparation, brought to the slot's `HEAD`.
+//! Git runs with the mirror as its repository and the slot as its working tree: none of the slot's configuration,
+//! index, attributes, excludes or hooks is used, and objects are written and hashed by the harness. Changed files are
+//! found with the private index of the last preparation, moved to the slot's `HEAD`.
 //!
-//! The result is what `git add --all` would commit. Repositories inside the work tree are not entered and not taken in.
-//! LFS files become pointers, in process; a file that needs any other filter is left out, since its raw content must not
-//! be committed (it may be a secret in plain text).
+//! The result is what `git add --all` would commit. Nested repositories are neither entered nor included. LFS files
+//! become pointers, in process; a file that needs any other filter is left out, because its raw content must not be
+//! committed (it may be a secret in plain text).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,32 +26,32 @@ use super::lfs::LfsPointer;
 use super::untouched::Untouched;
 use super::{Slot, SlotError, SlotFiles, SlotRequest};
 
-/// How the uncommitted files of a slot are to be kept.
+/// The parameters for keeping the uncommitted files of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftoverRequest<'a> {
-    /// Has everything that the slot's `HEAD` leads to; see [`Slot::transfer`].
+    /// Contains everything reachable from the slot's `HEAD`; see [`Slot::transfer`].
     pub mirror: &'a Mirror,
-    /// Whose name is on the commit, and whose LFS store takes new contents.
+    /// The author of the commit, and the owner of the LFS store for new contents.
     pub person: &'a Git,
     pub message: &'a str,
 }
 
-/// A commit of what a slot had uncommitted.
+/// A commit of a slot's uncommitted files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLeftovers {
-    /// `None` if all that was left could not be taken in.
+    /// `None` if nothing could be included.
     pub commit: Option<Oid>,
-    /// What `HEAD` was in the slot.
+    /// The slot's `HEAD`.
     pub parent: Oid,
-    /// What the commit changes.
+    /// The changed paths of the commit.
     pub paths: Vec<PathBuf>,
-    /// Repositories inside the work tree, which are not part of the commit.
+    /// Nested repositories, which are not part of the commit.
     pub nested: Vec<PathBuf>,
     /// Files that need a filter, which are not part of the commit.
     pub unfiltered: Vec<PathBuf>,
 }
 
-/// Compares the files of a slot with its base, by the private index of its preparation.
+/// Compares the files of a slot with its base, using the private index of its preparation.
 pub(super) fn compare(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError> {
     let index = request.private.join("index-of-setup");
     remove(&index)?;
@@ -66,7 +66,7 @@ pub(super) fn compare(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError>
     Ok(SlotFiles { changed, made: made.iter().map(|name| path_from(name)).collect() })
 }
 
-/// Changed files of a slot, by what has to be done with them.
+/// Changed files of a slot, by how they are handled.
 #[derive(Default)]
 struct Changes {
     present: Vec<PathBuf>,
@@ -78,7 +78,7 @@ struct Changes {
 }
 
 impl Slot {
-    /// Commits what is uncommitted in the slot, in the mirror alone; `None` if nothing is.
+    /// Commits the slot's uncommitted files, in the mirror only; `None` if there are none.
     pub fn leftovers(
         &self,
         request: &LeftoverRequest<'_>,
@@ -118,7 +118,7 @@ impl Slot {
         Ok(Some(KeptLeftovers { commit: Some(commit), parent, paths, nested, unfiltered }))
     }
 
-    /// Moves the slot's `HEAD` to the commit of its leftovers, with the index in step; no file is touched.
+    /// Moves the slot's `HEAD` to the commit of its leftovers, and updates the index; no file is touched.
     pub fn adopt(&self, kept: &KeptLeftovers) -> Result<(), SlotError> {
         let Some(commit) = &kept.commit else { return Ok(()) };
         super::soundness::check(&self.git().place().git_dir, Utf8Path::new(&self.stamp.objects))?;
@@ -131,7 +131,7 @@ impl Slot {
         Ok(self.git().call(Call::new(&args)).map(|_| ())?)
     }
 
-    /// Tells whether a quick look finds nothing uncommitted.
+    /// Whether a quick scan finds nothing uncommitted.
     fn is_untouched(&self, mirror: &Mirror, head: &Oid) -> bool {
         let absent = self.private.join("index-of-nothing");
         let work = Outside { mirror, root: self.directory(), index: &absent };
@@ -155,7 +155,7 @@ impl Slot {
         self.private.join("index-of-leftovers")
     }
 
-    /// Returns the files that the last preparation wrote, where it left some out; the others are not missing.
+    /// Returns the files that the last preparation wrote, if it was sparse; the others are not missing.
     fn materialised(&self, work: &Outside<'_>) -> Result<Option<HashSet<PathBuf>>, GitError> {
         let index = self.private.join("index");
         let prepared = Outside { index: &index, ..*work };
@@ -178,7 +178,7 @@ impl Slot {
     }
 }
 
-/// The mirror's repository with the slot's work tree, and an index of the harness's own.
+/// The mirror's repository with the slot's working tree, and the harness's own index.
 struct Outside<'a> {
     mirror: &'a Mirror,
     root: &'a Utf8Path,
@@ -204,12 +204,12 @@ impl Outside<'_> {
         Ok(call.run(self.mirror.git().program())?.stdout)
     }
 
-    /// Returns the files that are not as the index has them, which is refreshed.
+    /// Returns the files that differ from the index, which is refreshed.
     fn differing(&self) -> Result<Vec<PathChange>, GitError> {
         differing(&|command| self.run(command), None)
     }
 
-    /// Finds what differs from the index, and what it does not have.
+    /// Finds what differs from the index, and what it lacks.
     fn changes(&self, exclude: &Utf8Path) -> Result<Changes, GitError> {
         let mut changes = Changes::default();
         for change in self.differing()? {
@@ -227,12 +227,13 @@ impl Outside<'_> {
         Ok(changes)
     }
 
-    /// Names what is neither tracked nor ignored; repositories, and with `--directory` whole directories, end in a slash.
+    /// Returns what is neither tracked nor ignored; repositories, and with `--directory` whole directories, end in a
+    /// slash.
     fn others(&self, exclude: &Utf8Path, how: &[&str]) -> Result<Vec<Vec<u8>>, GitError> {
         self.others_among(exclude, how, &[])
     }
 
-    /// Does so at or below some paths; none for all.
+    /// The same at or below some paths; empty for all.
     fn others_among(
         &self,
         exclude: &Utf8Path,
@@ -249,7 +250,7 @@ impl Outside<'_> {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    /// Takes files that need a filter out of those that are committed as they are.
+    /// Separates files that need a filter from those that are committed unchanged.
     fn set_filtered_apart(&self, changes: &mut Changes) -> Result<(), GitError> {
         if changes.present.is_empty() {
             return Ok(());
@@ -278,7 +279,7 @@ impl Outside<'_> {
         Ok(())
     }
 
-    /// Returns the pointer to what an LFS file holds.
+    /// Returns the pointer to the content of an LFS file.
     fn pointer(&self, path: &Path) -> Option<(LfsPointer, &'static str)> {
         let (mut file, found) = regular_file::open(&self.root.as_std_path().join(path)).ok()?;
         let is_executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o100 != 0;
@@ -294,8 +295,8 @@ impl Outside<'_> {
 
     /// Writes the tree of the index with the changes.
     fn tree_with(&self, changes: &Changes, person: &Git) -> Result<Oid, SlotError> {
-        // Removals first: a file may have become a directory. By id and not by name: what is now beyond a link would be
-        // refused.
+        // Removals first: a file may have become a directory. By id and not by name: a path that is now behind a
+        // symlink would be refused.
         let mut info = Vec::new();
         let zero = self.mirror.object_format().zero();
         for path in &changes.removed {

@@ -61,7 +61,7 @@ fn everything_that_add_all_would_take_is_in_the_commit() {
     ];
     assert_eq!(names(&left.paths), expected);
     assert_eq!((&left.parent, names(&left.nested)), (&own, vec![&b"nested"[..]]));
-    // The same as git itself makes of it.
+    // The same result as git itself.
     let commit = left.commit.clone().unwrap();
     std::fs::remove_dir_all(slot.join("nested")).unwrap();
     bench.world.git(&slot, &["add", "-A"]);
@@ -69,7 +69,7 @@ fn everything_that_add_all_would_take_is_in_the_commit() {
     assert_eq!(bench.world.git(&bench.slot, &["rev-parse", &format!("{commit}^{{tree}}")]), tree);
     let author = bench.world.git(&slot, &["log", "-1", "--format=%an %s", commit.as_str()]);
     assert_eq!(author, "Person left");
-    // Asked again, the same tree; and after it was adopted, nothing is left.
+    // Repeated, the same tree; and after it was adopted, nothing is left.
     let again = leftovers(&bench).unwrap();
     assert_eq!(again.paths, left.paths);
     bench.reopen().unwrap().unwrap().adopt(&again).unwrap();
@@ -121,7 +121,7 @@ fn nothing_that_an_agent_planted_runs_or_hides_a_change() {
     bench.reopen().unwrap().unwrap().adopt(&left).unwrap();
     assert!(!trace.exists(), "{}", std::fs::read_to_string(&trace).unwrap_or_default());
     assert_eq!(names(&left.paths), [&b"a.txt"[..], b"src/lib.rs"]);
-    // The trap is armed: any git of the agent falls for it.
+    // The trap is armed: any git of the agent triggers it.
     let _ = bench.world.try_git(&slot, &["status"]);
     assert!(trace.exists());
 }

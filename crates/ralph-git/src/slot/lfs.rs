@@ -1,7 +1,7 @@
 //! LFS files of a slot, filled from the person's own store; and pointers, without any filter program.
 //!
-//! For a user of LFS, a file in the work tree is the content; what is committed is a small pointer to it. Both
-//! directions are done here in process, as the program that does it otherwise would be run with the slot's configuration.
+//! For a user of LFS, a file in the working tree is the content; the commit has a small pointer to it. Both directions
+//! are implemented here in process, because the usual program would run with the slot's configuration.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ use super::{Slot, SlotError};
 const LARGEST_POINTER: u64 = 1024;
 const FIRST_LINE: &str = "version https://git-lfs.github.com/spec/v1";
 
-/// What a committed LFS file says about its content.
+/// The content of a pointer file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LfsPointer {
     /// SHA-256 of the content, in hexadecimal digits.
@@ -70,7 +70,7 @@ impl LfsPointer {
         format!("{FIRST_LINE}\noid sha256:{}\nsize {}\n", self.oid, self.size)
     }
 
-    /// Returns where a repository keeps the content.
+    /// Returns the path of the content in a repository's store.
     pub(super) fn object_in(&self, common_dir: &Path) -> PathBuf {
         let objects = common_dir.join("lfs/objects");
         objects.join(&self.oid[..2]).join(&self.oid[2..4]).join(&self.oid)
@@ -78,8 +78,8 @@ impl LfsPointer {
 }
 
 impl LfsPointer {
-    /// Puts the content at a path into the person's store, under the name that its hash gives it; `false` if it is not
-    /// what the pointer says.
+    /// Adds the content at a path to the person's store, under the name given by its hash; `false` if it does not match
+    /// the pointer.
     pub(super) fn keep(&self, content: &Path, person: &Git) -> Result<bool, FileError> {
         let object = self.object_in(person.place().common_dir.as_std_path());
         if object.exists() {
@@ -106,7 +106,7 @@ impl LfsPointer {
 }
 
 impl Slot {
-    /// Puts the LFS contents that a commit of the mirror needs and the slot has into the person's store; returns the
+    /// Adds the LFS contents that a commit of the mirror needs and the slot has to the person's store; returns the
     /// files whose content neither of them has.
     ///
     /// An agent's own LFS keeps contents in the slot's git directory, which the next preparation removes.
@@ -140,17 +140,17 @@ impl Slot {
     }
 }
 
-/// Returns the LFS files that the index has.
+/// Returns the LFS files in the index.
 fn tracked(git: &Git) -> Result<Vec<PathBuf>, GitError> {
     let args = ["ls-files", "-z", "--", ":(top,attr:filter=lfs)"];
     let output = git.call(Call::new(&args).env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
     Ok(output.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(path_from).collect())
 }
 
-/// Replaces pointers in a work tree by contents that one of these git directories has, the first of which is the
+/// Replaces pointers in a working tree by contents from one of these git directories, the first of which is the
 /// person's; returns the files that stay pointers.
 ///
-/// What the others have is an agent's word: it is hashed.
+/// Contents of the others are untrusted: they are hashed.
 pub(super) fn fill(git: &Git, stores: &[&Utf8Path]) -> Result<Vec<PathBuf>, SlotError> {
     let Some(root) = git.place().worktree.as_ref().map(|root| root.as_std_path()) else {
         return Ok(Vec::new());
@@ -186,7 +186,7 @@ pub(super) fn fill(git: &Git, stores: &[&Utf8Path]) -> Result<Vec<PathBuf>, Slot
     Ok(unfilled)
 }
 
-/// Reads a file that may be a pointer.
+/// Parses a file that may be a pointer.
 fn read_pointer(file: &Path) -> Option<LfsPointer> {
     let (file, found) = regular_file::open(file).ok()?;
     if found.size() > LARGEST_POINTER {
@@ -195,7 +195,7 @@ fn read_pointer(file: &Path) -> Option<LfsPointer> {
     LfsPointer::parse(&regular_file::read_open(&file, &found).ok()?)
 }
 
-/// Writes content over a pointer, whose permissions it keeps.
+/// Overwrites a pointer with its content, keeping the permissions.
 fn replace(file: &Path, object: &Path) -> Result<(), FileError> {
     let failed = |source| FileError::new("fill", file, source);
     let mut from = File::open(object).map_err(failed)?;

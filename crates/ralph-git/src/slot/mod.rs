@@ -1,16 +1,16 @@
-//! Slots: clones of the harness's own in which agents work, out of reach of the person's repository.
+//! Slots: the harness's own clones in which agents work, out of reach of the person's repository.
 //!
-//! A slot is a work tree with a `.git` that borrows its objects from the private mirror. An agent may write all of it;
-//! so [`Slot::prepare`] removes `.git` without following links and makes it anew, and makes the files exactly those of
-//! the base but for named caches. What must survive an agent (the index of the last preparation, the excludes, the note
-//! that a preparation is complete) is in a private directory outside of the slot.
+//! A slot is a working tree with a `.git` that borrows its objects from the private mirror. An agent may write all of
+//! it; so [`Slot::prepare`] removes `.git` without following symlinks and recreates it, and makes the files exactly
+//! those of the base except for named caches. What must survive an agent (the index of the last preparation, the
+//! excludes, the completion stamp) is in a private directory outside the slot.
 //!
-//! After a run the slot is hostile. [`Slot::open`] checks that `.git` is still a directory of this slot made of files and
-//! directories only; git then runs in it with the settings of [`call`](super::call), which start nothing that a repository
-//! names. No process of the run may be alive during any of this.
+//! After a run the slot is hostile. [`Slot::open`] checks that `.git` is still a directory of this slot made only of
+//! files and directories; git then runs in it with the settings of [`call`](super::call), which start no program named
+//! by a repository. No process of the run may be alive during any of this.
 //!
-//! Left out: running `[checkout] setup` ([`Slot::settle`] puts a slot in order after it), copied files ([`super::copied`]),
-//! and what only a network can fill. Missing submodules and LFS files are reported in [`Unfilled`].
+//! Left out: running `[checkout] setup` ([`Slot::settle`] cleans up after it), copied files ([`super::copied`]), and
+//! anything that needs a network. Missing submodules and LFS files are reported in [`Unfilled`].
 
 mod config_text;
 mod files;
@@ -44,36 +44,36 @@ use git_dir::{GitDir, NewHead, SymbolicRef};
 pub use leftovers::{KeptLeftovers, LeftoverRequest};
 use person_side::{PersonSide, shared_refs};
 
-/// What a slot is to be.
+/// The parameters of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotRequest<'a> {
-    /// The work tree. Made if it is not there; whatever is in it is replaced.
+    /// The working tree. Created if needed; its content is replaced.
     pub directory: &'a Utf8Path,
-    /// A directory outside of the slot, one for each slot, that no agent can write.
+    /// A directory outside the slot, one for each slot, that no agent can write.
     pub private: &'a Utf8Path,
     pub mirror: &'a Mirror,
     /// The person's repository.
     pub person: &'a Git,
-    /// The person's refs, as the mirror took them in.
+    /// The person's refs, as imported by the mirror.
     pub refs: &'a RefsSnapshot,
     pub base: &'a Oid,
     /// The item's branch, in full; see [`branch_for`].
     pub branch: &'a str,
-    /// The run's branch, in full, and where it is.
+    /// The run's branch, in full, and its target.
     pub run_branch: Option<(&'a str, &'a Oid)>,
-    /// Directories from the root of the work tree that stay as they are.
+    /// Directories relative to the root of the working tree that are kept.
     pub caches: &'a [Utf8PathBuf],
-    /// Paths from the root of the work tree that are never work: what `setup` makes and `copy` brings.
+    /// Paths relative to the root of the working tree that are never work: created by `setup` or copied.
     pub exclude: &'a [PathBuf],
 }
 
 /// A slot could not be prepared or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    /// Something in the directory cannot be removed or replaced. Another directory has to be used.
+    /// Something in the directory cannot be removed or replaced. Another directory must be used.
     #[error("the slot `{directory}` cannot be cleared: {detail}")]
     Uncleared { directory: Utf8PathBuf, detail: String },
-    /// The repository in the slot is no longer the one that was made there.
+    /// The repository in the slot is no longer the one that was created there.
     #[error(
         "the repository of the slot was replaced or damaged: `{}` {problem}",
         super::shown(path)
@@ -96,7 +96,7 @@ pub enum SlotError {
 }
 
 impl SlotError {
-    /// Returns what a person can do about it.
+    /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
             SlotError::Uncleared { directory, .. } => Some(format!(
@@ -114,16 +114,16 @@ impl SlotError {
     }
 }
 
-/// What a slot lacks because the person's own repository does not have it.
+/// What a slot lacks because the person's own repository lacks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unfilled {
-    /// Submodules, from the root of the work tree, that stay empty.
+    /// Submodules that stay empty, relative to the root of the working tree.
     pub submodules: Vec<PathBuf>,
     /// LFS files that stay pointers.
     pub lfs: Vec<PathBuf>,
 }
 
-/// Files of a slot that are not as its base has them.
+/// Files of a slot that differ from its base.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotFiles {
     /// Tracked files that were changed or removed.
@@ -133,13 +133,13 @@ pub struct SlotFiles {
 }
 
 impl SlotFiles {
-    /// Looks at a slot that was prepared with this request. No file of the slot's own repository takes part.
+    /// Scans a slot that was prepared with this request. No file of the slot's own repository is used.
     pub fn of(request: &SlotRequest<'_>) -> Result<SlotFiles, SlotError> {
         leftovers::compare(request)
     }
 }
 
-/// A slot that is prepared.
+/// A prepared slot.
 #[derive(Clone, Debug)]
 pub struct Slot {
     git: Git,
@@ -147,7 +147,7 @@ pub struct Slot {
     stamp: Stamp,
 }
 
-/// What is noted in the private directory when a preparation is complete.
+/// The record in the private directory of a completed preparation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     directory: String,
@@ -157,8 +157,8 @@ struct Stamp {
     objects: String,
 }
 
-/// Fills a checkout's submodules and LFS files; the latter only where the person's own checkouts have them filled, which
-/// is told.
+/// Fills a checkout's submodules and LFS files; the latter only if the person's own checkouts have them filled, which
+/// the caller says.
 pub(crate) fn fill_checkout(
     checkout: &Checkout,
     source: &FillSource<'_>,
@@ -178,15 +178,16 @@ pub(crate) fn fill_checkout(
 }
 
 impl Slot {
-    /// Makes the slot ready for an item, whatever is in its directory.
+    /// Prepares the slot for an item, whatever is in its directory.
     pub fn prepare(request: &SlotRequest<'_>) -> Result<(Self, Unfilled), SlotError> {
         Self::make(request, Others::Removed)
     }
 
-    /// Makes the slot ready once more after commands of the project (`setup`) have run in it: what they changed in tracked
-    /// files is put back, what they made stays and is excluded. The repository is made anew, since they could write it.
+    /// Prepares the slot once more after commands of the project (`setup`) have run in it: their changes to tracked
+    /// files are reverted, files they created are kept and excluded. The repository is recreated, because they could
+    /// write it.
     ///
-    /// Returns also what was put back and what they made, the latter as patterns that are excluded from now on.
+    /// Also returns what was reverted and what they created, the latter as patterns that are excluded from now on.
     pub fn settle(
         request: &SlotRequest<'_>,
         before: &SlotFiles,
@@ -201,7 +202,7 @@ impl Slot {
         Ok((slot, after))
     }
 
-    /// Tells whether there is something in the slot that neither its base has, nor a cache, nor the copied files.
+    /// Whether the slot contains anything that is neither in its base, nor in a cache, nor copied.
     pub fn has_additions(&self, request: &SlotRequest<'_>) -> Result<bool, SlotError> {
         let mut patterns = keep_patterns(request.caches);
         patterns.extend(request.exclude.iter().map(|path| file_pattern(path)));
@@ -266,7 +267,7 @@ impl Slot {
 
     /// Opens a slot as a run left it; `None` if its last preparation was not completed, or was for another directory.
     ///
-    /// Nothing in the work tree is touched, so that an item goes on where it was.
+    /// Nothing in the working tree is touched, so that an item continues where it was.
     pub fn open(
         program: &GitProgram,
         directory: &Utf8Path,
@@ -284,7 +285,7 @@ impl Slot {
         Ok(Some(Slot { git, private: private.to_owned(), stamp }))
     }
 
-    /// Returns the slot's repository. What it says is an agent's word; what it has is true only once it is in the mirror.
+    /// Returns the slot's repository. Its answers are untrusted; its content is true only once it is in the mirror.
     pub fn git(&self) -> &Git {
         &self.git
     }
@@ -302,7 +303,7 @@ impl Slot {
         Utf8Path::new(&self.stamp.directory)
     }
 
-    /// Makes a ref of the slot point at an object of the mirror (`refs/remotes/ralph/tip`).
+    /// Points a ref of the slot to an object of the mirror (`refs/remotes/ralph/tip`).
     pub fn point(&self, name: &str, id: &Oid) -> Result<(), SlotError> {
         soundness::check(&self.git.place().git_dir, Utf8Path::new(&self.stamp.objects))?;
         let bytes = ref_bytes(name);
@@ -312,14 +313,14 @@ impl Slot {
         Ok(self.git.call(call).map(|_| ())?)
     }
 
-    /// Takes everything that the slot's refs and `HEAD`s point at into the mirror, hashed and checked on arrival.
+    /// Imports everything that the slot's refs and `HEAD`s point to into the mirror, hashed and checked on arrival.
     pub fn transfer(&self, mirror: &Mirror) -> Result<RefsSnapshot, SlotError> {
         soundness::check(&self.git.place().git_dir, Utf8Path::new(&self.stamp.objects))?;
         Ok(mirror.fill_from_slot(&self.git)?)
     }
 }
 
-/// Returns the name, in full, of the branch for an item's work: one that fits beside all of the person's branches.
+/// Returns the full name of the branch for an item's work, without conflicts with the person's branches.
 pub fn branch_for(key: &ItemKey, refs: &RefsSnapshot) -> String {
     let clashes = |name: &str| {
         refs.refs.iter().any(|other| {
@@ -364,7 +365,7 @@ fn stamp_file(private: &Utf8Path) -> Utf8PathBuf {
 }
 
 fn write_private(path: &Utf8Path, content: &[u8]) -> Result<(), FileError> {
-    // Never through a link, though only Ralph should write there.
+    // Never through a symlink, although only Ralph should write there.
     remove(path)?;
     git_dir::write(path.as_std_path(), content)
 }
@@ -378,7 +379,7 @@ fn location(directory: &Utf8Path) -> RepositoryLocation {
     }
 }
 
-/// Returns the patterns of everything that is never work, but for those of the person's own configuration.
+/// Returns the patterns of everything that is never work, except those of the person's own configuration.
 fn excludes(request: &SlotRequest<'_>, person: &PersonSide<'_>) -> Vec<u8> {
     let mut text = person.excluded_everywhere();
     text.push(b'\n');
@@ -396,12 +397,12 @@ fn excludes(request: &SlotRequest<'_>, person: &PersonSide<'_>) -> Vec<u8> {
     text
 }
 
-/// Names the state of all lock files of a commit: the same key, the same dependencies.
+/// A key for the state of all lock files of a commit: the same key means the same dependencies.
 pub fn setup_key(mirror: &Mirror, commit: &Oid) -> Result<String, GitError> {
     Ok(Provision::of(mirror.git(), commit)?.setup_key)
 }
 
-/// Returns how many bytes the files of a commit have.
+/// Returns the total size of a commit's files in bytes.
 pub fn checkout_size(mirror: &Mirror, commit: &Oid) -> Result<u64, GitError> {
     let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit.as_str()];
     let output = mirror.git().call(Call::new(&args).timeout(super::LONG))?.stdout;

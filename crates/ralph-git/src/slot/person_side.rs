@@ -1,7 +1,7 @@
-//! What a slot takes over from the person's repository: remotes, identity, hooks, sparse patterns, excludes, attributes.
+//! What a slot copies from the person's repository: remotes, identity, hooks, sparse patterns, excludes, attributes.
 //!
 //! Read from the person's side, which no agent can write. Nothing is run: hooks and drivers are copied to where agents
-//! use them, confined. Addresses for pushing are replaced by one that leads nowhere.
+//! use them, confined. Push URLs are replaced by an invalid one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,12 +18,12 @@ use super::config_text::ConfigText;
 use super::git_dir::SymbolicRef;
 use crate::names::ref_bytes;
 
-/// Where pushes go, whatever address they name: nowhere, with a message that says why.
+/// The URL of all pushes: invalid, with a message that says why.
 const NO_PUSH: &str = "file:///pushing-is-switched-off-in-this-clone/";
 /// The largest hook that is copied.
 const LARGEST_HOOK: u64 = 8 << 20;
 
-/// The person's repository, as far as slots take it over.
+/// The person's repository, as far as slots copy it.
 pub(super) struct PersonSide<'a> {
     git: &'a Git,
     drivers: Drivers,
@@ -45,12 +45,12 @@ impl<'a> PersonSide<'a> {
         })
     }
 
-    /// Tells whether the person's own checkouts hold the contents of LFS files.
+    /// Whether the person's own checkouts contain the contents of LFS files.
     pub(super) fn uses_lfs(&self) -> bool {
         self.setting("filter.lfs.smudge").or_else(|| self.setting("filter.lfs.process")).is_some()
     }
 
-    /// Returns the settings that a slot has beside its own.
+    /// Returns the settings of a slot in addition to its own.
     pub(super) fn config(&self, run_branch: Option<&str>) -> ConfigText {
         let mut config = ConfigText::default();
         self.set_identity(&mut config);
@@ -80,7 +80,8 @@ impl<'a> PersonSide<'a> {
         if let Some(relative) = self.hooks_setting().filter(|path| path.is_relative()) {
             config.set("core.hookspath", &relative.to_string_lossy());
         } else if self.setting("core.hookspath").is_some() {
-            // Over a path in the person's own configuration, which agents may see; from the root of the work tree.
+            // Overrides a path in the person's own configuration, which agents may see; relative to the root of the
+            // working tree.
             config.set("core.hookspath", ".git/hooks");
         }
         config
@@ -103,7 +104,7 @@ impl<'a> PersonSide<'a> {
         }
     }
 
-    /// Returns the address of a remote for another directory: a path is relative to the person's work tree.
+    /// Returns the URL of a remote for use in another directory: a path is relative to the person's working tree.
     fn absolute_address(&self, address: &str) -> String {
         let is_relative = address.starts_with("./") || address.starts_with("../");
         match &self.git.place().worktree {
@@ -120,7 +121,7 @@ impl<'a> PersonSide<'a> {
         })
     }
 
-    /// Returns the hooks that are not part of the work tree, by name.
+    /// Returns the hooks that are not part of the working tree, by name.
     pub(super) fn hooks(&self) -> Vec<(OsString, Vec<u8>)> {
         let directory = match self.hooks_setting() {
             Some(path) if path.is_relative() => return Vec::new(),
@@ -156,7 +157,7 @@ impl<'a> PersonSide<'a> {
         self.info("exclude").unwrap_or_default()
     }
 
-    /// Returns the patterns that the person's own configuration excludes everywhere.
+    /// Returns the patterns of the person's global excludes.
     pub(super) fn excluded_everywhere(&self) -> Vec<u8> {
         let home = self.git.program().home();
         let path = match self.setting("core.excludesfile") {
@@ -177,7 +178,7 @@ impl<'a> PersonSide<'a> {
         read(&self.git.place().common_dir.join("info").join(name))
     }
 
-    /// Returns the refs of remotes that name other refs (`refs/remotes/origin/HEAD`), with what they name.
+    /// Returns the symbolic refs of remotes (`refs/remotes/origin/HEAD`), with their targets.
     pub(super) fn symbolic(&self, refs: &RefsSnapshot) -> Result<Vec<SymbolicRef>, GitError> {
         let is_head = |name: &str| name.starts_with("refs/remotes/") && name.ends_with("/HEAD");
         if !refs.refs.iter().any(|reference| is_head(&reference.name)) {
@@ -199,14 +200,14 @@ impl<'a> PersonSide<'a> {
     }
 }
 
-/// Returns the refs that a slot has by name: tags, and those that track remotes.
+/// Returns the refs that a slot has by name: tags and remote-tracking refs.
 pub(super) fn shared_refs(refs: &RefsSnapshot) -> impl Iterator<Item = (Vec<u8>, super::Oid)> {
     let shared = |name: &str| name.starts_with("refs/tags/") || name.starts_with("refs/remotes/");
     let refs = refs.refs.iter().filter(move |reference| shared(&reference.name));
     refs.map(|reference| (ref_bytes(&reference.name).into_owned(), reference.id.clone()))
 }
 
-/// Tells whether a setting is taken over as it is.
+/// Whether a setting is copied unchanged.
 fn is_copied(key: &str) -> bool {
     let sections = ["submodule.", "merge.", "filter.lfs."];
     matches!(key, "core.sparsecheckout" | "core.sparsecheckoutcone" | "extensions.partialclone")

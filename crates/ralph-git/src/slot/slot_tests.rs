@@ -67,21 +67,21 @@ impl Bench {
         Slot::open(&self.world.program(), &self.slot, &self.private())
     }
 
-    /// Checks that the slot's files are those of a commit and no others.
+    /// Asserts that the slot's files are exactly those of a commit.
     pub(super) fn is_exactly(&self, commit: &Oid, but: &[&str]) {
         assert_eq!(self.world.head(&self.slot), *commit);
         let status = self.world.git(&self.slot, &["status", "--porcelain", "--ignored", "-uall"]);
         let foreign = |line: &&str| !but.iter().any(|cache| line[3..].starts_with(cache));
         let foreign: Vec<&str> = status.lines().filter(foreign).collect();
         assert_eq!(foreign, Vec::<&str>::new());
-        // The index may be believed: with one that knows nothing the files are the same.
+        // The index is correct: with an empty one the files are the same.
         std::fs::remove_file(self.slot.join(".git/index")).unwrap();
         self.world.git(&self.slot, &["read-tree", "HEAD"]);
         assert_eq!(self.world.git(&self.slot, &["diff", "HEAD", "--stat"]), "");
     }
 }
 
-/// Something that an agent does to its slot.
+/// An agent's action on its slot.
 type Deed = (&'static str, fn(&Bench));
 
 fn make_executable(path: &Utf8Path) {
@@ -124,7 +124,7 @@ fn a_slot_has_what_the_person_has_by_name_and_pushes_nowhere() {
     let relative = person.join("../elsewhere.git");
     assert_eq!(at(&["remote", "get-url", "odd'name"]), relative.as_str());
     assert_eq!(at(&["config", "user.name"]), "Per Project");
-    // Hooks are there and run for the agent.
+    // Hooks exist and run for the agent.
     write(&bench.slot.join("work"), "1");
     write(&bench.slot.join("scratch/x"), "1");
     at(&["add", "-A"]);
@@ -278,7 +278,7 @@ fn a_directory_that_cannot_be_cleared_is_reported() {
         let file = std::fs::File::open(bench.slot.join(path)).unwrap();
         let flags = rustix::fs::ioctl_getflags(&file).unwrap();
         if rustix::fs::ioctl_setflags(&file, flags | rustix::fs::IFlags::IMMUTABLE).is_err() {
-            // Only root can make such files, and not on every file system.
+            // Only root can create such files, and not on every file system.
             return;
         }
         let refused = bench.try_prepare(&base, &[], &[]);
@@ -287,7 +287,7 @@ fn a_directory_that_cannot_be_cleared_is_reported() {
             panic!("{path}: {refused:?}")
         };
         assert!(error.hint().is_some_and(|hint| hint.contains(bench.slot.as_str())));
-        // It is not taken for prepared, and can be used again once the file is gone.
+        // It does not count as prepared, and can be used again once the file is gone.
         assert!(bench.reopen().unwrap().is_none());
         bench.prepare(&base);
         bench.is_exactly(&base, &[]);
@@ -483,7 +483,7 @@ fn submodules_come_from_the_persons_own_clones() {
         assert_eq!(world.git(&bench.slot, &["status", "--porcelain"]), "");
         let status = world.git(&bench.slot, &["submodule", "status", "--recursive", "libs"]);
         assert!(status.lines().all(|line| !line.starts_with(['+', '-', 'U'])), "{status}");
-        // What an agent does in there does not stay.
+        // An agent's changes there are not kept.
         write(&bench.slot.join("libs/outer/o"), "changed");
         write(&bench.slot.join("libs/outer/planted"), "x");
         world.git(&bench.slot.join("libs/outer"), &["config", "core.fsmonitor", "/evil"]);

@@ -1,7 +1,7 @@
-//! Whether the repository in a slot is still the one that was made there, before git is run in it.
+//! Checks that the repository in a slot is still the one created there, before git runs in it.
 //!
-//! A link would lead git to another repository, and a FIFO in the place of an object or a ref would hold it until its
-//! timeout. Neither is made by git itself. Hooks may be links; they are not run.
+//! A symlink would lead git to another repository, and a FIFO at the path of an object or a ref would block it until
+//! its timeout. Git itself creates neither. Hooks may be symlinks; they are not run.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::super::regular_file;
 use super::SlotError;
 use super::git_dir::{alternates, write};
 
-/// Directories at the top of a git directory in which no git of the harness reads anything.
+/// Top-level directories of a git directory that the harness's git does not read.
 const SKIPPED: &[&str] = &["hooks", "lfs", "modules"];
 
-/// Checks a slot's git directory, and makes it borrow from the mirror alone.
+/// Checks a slot's git directory, and makes it borrow only from the mirror.
 pub(super) fn check(git_dir: &Utf8Path, objects: &Utf8Path) -> Result<(), SlotError> {
     let tampered = |path: &Path, problem| SlotError::Tampered { path: path.to_owned(), problem };
     let found = fs::symlink_metadata(git_dir);
@@ -49,7 +49,7 @@ pub(super) fn check(git_dir: &Utf8Path, objects: &Utf8Path) -> Result<(), SlotEr
     borrow_from_mirror(git_dir, objects)
 }
 
-/// Writes the file again that names the borrowed objects, if it names others: they may be ones that no agent can read.
+/// Rewrites the file that names the borrowed objects, if it names others: they may be ones that no agent may read.
 fn borrow_from_mirror(git_dir: &Utf8Path, objects: &Utf8Path) -> Result<(), SlotError> {
     let info = git_dir.join("objects/info");
     fs::create_dir_all(&info).map_err(|_| SlotError::Tampered {

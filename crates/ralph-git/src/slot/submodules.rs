@@ -1,7 +1,8 @@
-//! The submodules of a slot, at their pinned commits, out of the person's own clones of them.
+//! The submodules of a slot, at their pinned commits, from the person's own clones of them.
 //!
-//! Objects come into the same mirror, hashed and checked like all others, so that one object store serves the slot. A
-//! submodule that the person has not cloned, lacks the commit of, or has as a shallow clone stays empty and is reported.
+//! Objects are imported into the same mirror, hashed and checked like all others, so that one object store serves the
+//! slot. A submodule that the person has not cloned, that lacks the commit, or that is a shallow clone stays empty and
+//! is reported.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,7 +20,7 @@ use super::git_dir::{GitDir, NewHead, write};
 use super::person_side::PersonSide;
 use super::{SlotError, Unfilled, lfs};
 
-/// The repository whose submodules are filled, and where they come from.
+/// The repository whose submodules are filled, and their source.
 pub(super) struct Filling<'a> {
     /// The person's clone of that repository.
     pub(super) person: &'a Git,
@@ -29,8 +30,8 @@ pub(super) struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Fills what a commit has only a reference to: submodules, and LFS files where they are wanted, from the person's
-    /// store or one of these others.
+    /// Fills what a commit only references: submodules, and LFS files if wanted, from the person's store or one of
+    /// these others.
     pub(super) fn fill_all(
         &self,
         commit: &Oid,
@@ -49,7 +50,7 @@ impl Filling<'_> {
         Ok(unfilled)
     }
 
-    /// Fills the submodules of a commit, and theirs; returns those that stay empty.
+    /// Fills the submodules of a commit, recursively; returns those that stay empty.
     pub(super) fn fill(&self, commit: &Oid, needs: &Provision) -> Result<Vec<PathBuf>, SlotError> {
         let names = self.names(commit)?;
         let mut unfilled = Vec::new();
@@ -70,7 +71,7 @@ impl Filling<'_> {
         Ok(unfilled)
     }
 
-    /// Returns the names and paths that a commit's `.gitmodules` has.
+    /// Returns the names and paths in a commit's `.gitmodules`.
     fn names(&self, commit: &Oid) -> Result<Vec<(String, String)>, GitError> {
         let blob = format!("--blob={commit}:.gitmodules");
         let args = ["config", &blob, "--list", "--null", "--show-scope"];
@@ -88,7 +89,7 @@ impl Filling<'_> {
         Ok(named.collect())
     }
 
-    /// Fills one submodule; `None` if the person does not have what it needs.
+    /// Fills one submodule; `None` if the person lacks what it needs.
     fn fill_one(
         &self,
         path: &Utf8Path,
@@ -98,7 +99,7 @@ impl Filling<'_> {
         let Some(source) = self.source(path, name, pinned) else { return Ok(None) };
         let root = self.git.place().worktree.as_deref().unwrap_or(Utf8Path::new(""));
         if !is_real_dir(root, path) {
-            // A sparse checkout leaves it out.
+            // Excluded by a sparse checkout.
             return Ok(None);
         }
         self.mirror.take_commit(&source, pinned)?;
@@ -143,7 +144,7 @@ impl Filling<'_> {
         below.fill(pinned, &needs).map(Some)
     }
 
-    /// Finds the person's clone of a submodule that has the pinned commit with all of its history.
+    /// Finds the person's clone of a submodule that has the pinned commit with all its history.
     fn source(&self, path: &Utf8Path, name: &str, pinned: &Oid) -> Option<Git> {
         let RepositoryLocation { git_dir, common_dir, worktree } = self.person.place();
         let absorbed = [git_dir, common_dir].map(|dir| dir.join("modules").join(name));
@@ -158,7 +159,7 @@ impl Filling<'_> {
     }
 }
 
-/// Tells whether a submodule's name leads to a directory below that of all submodules.
+/// Whether a submodule's name is a directory below that of all submodules.
 fn is_safe_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))

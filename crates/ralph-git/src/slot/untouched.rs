@@ -1,8 +1,8 @@
-//! Whether a slot has nothing uncommitted, found by one walk in process: mostly that is so.
+//! Checks by one walk in process whether a slot has nothing uncommitted, the usual case.
 //!
-//! The files are held against the private index of the last preparation, which is that of the base, and what differs
-//! against what the agent has committed since. Nothing of the slot's own repository takes part but the commit, which is in
-//! the mirror. Whatever is not as plain as that is left to a look by git.
+//! The files are compared with the private index of the last preparation, which is that of the base, and differences
+//! with the agent's commits since. Of the slot's own repository only the commit is used, which is in the mirror.
+//! Anything more complicated is left to git.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -21,24 +21,23 @@ use super::super::{GitError, Oid, regular_file};
 
 const UNREAD: Unfit = Unfit("an object cannot be read in process");
 
-/// Names what is neither tracked nor ignored at or below some paths.
+/// Returns what is neither tracked nor ignored at or below some paths.
 type Others<'a> = &'a dyn Fn(&[PathBuf]) -> Result<Vec<PathBuf>, GitError>;
 
-/// A slot that is looked at.
+/// A slot to check.
 pub(super) struct Untouched<'a> {
     pub(super) mirror: &'a Mirror,
     pub(super) root: &'a Utf8Path,
     /// The index of the last preparation.
     pub(super) index: &'a Utf8Path,
     pub(super) base: &'a Oid,
-    /// What the agent has committed.
+    /// The agent's latest commit.
     pub(super) head: &'a Oid,
     pub(super) others: Others<'a>,
 }
 
 impl Untouched<'_> {
-    /// Tells whether every file is as the commit has it, and nothing else is there but what is ignored. `Err` where only git
-    /// can tell.
+    /// Whether every file matches the commit, and nothing else exists except ignored files. `Err` if only git can tell.
     pub(super) fn is_so(&self) -> Result<bool, Unfit> {
         let kind = self.mirror.object_format().kind();
         let index = IndexFile::read(self.index.as_std_path(), kind)?;
@@ -62,7 +61,7 @@ impl Untouched<'_> {
         Ok(others.iter().all(|path| known.contains(path)))
     }
 
-    /// Returns what the agent's commits changed, each with its content and whether it can be executed.
+    /// Returns the changes of the agent's commits, each with its content and whether it is executable.
     fn committed(&self) -> Result<BTreeMap<PathBuf, Option<(ObjectId, bool)>>, Unfit> {
         let changes = self.mirror.git().changes_in_process(self.base, self.head);
         let mut committed = BTreeMap::new();
@@ -78,7 +77,7 @@ impl Untouched<'_> {
         Ok(committed)
     }
 
-    /// Tells whether a file is, byte by byte, what was committed.
+    /// Whether a file equals the committed one, byte by byte.
     fn is_as(&self, path: &Path, committed: Option<&(ObjectId, bool)>, kind: Kind) -> bool {
         let at = self.root.as_std_path().join(path);
         let Some((id, executable)) = committed else {

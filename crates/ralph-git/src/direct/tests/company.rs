@@ -1,4 +1,4 @@
-//! Commits that are not alone: locks of others, a commit that was cut short, and fifty at once.
+//! Concurrent commits: locks of others, an interrupted commit, and fifty at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -51,7 +51,7 @@ fn a_lock_is_waited_for_and_one_that_stays_is_explained_with_nothing_moved() {
     }
 }
 
-/// Makes a lock as a Ralph leaves it that dies with it.
+/// Creates a lock as a dying Ralph leaves it.
 fn leave_lock_behind(path: &Utf8Path) {
     let lock = LockFile::take(path.as_std_path(), Duration::ZERO).unwrap();
     let permissions = fs::metadata(path).unwrap().permissions();

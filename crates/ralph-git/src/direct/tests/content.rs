@@ -1,4 +1,4 @@
-//! What a commit takes in of its files, what it refuses, and what the index knows of files afterwards.
+//! Which files a commit includes or refuses, and the state of the index afterwards.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_mode_alone_is_a_change_and_a_staged_version_is_named() {
         let made = commit(&git, &request(&paths, "x")).unwrap().unwrap();
         assert_eq!(made.displaced, [(paths[0].clone(), staged)], "{way}");
         assert_eq!(status(&world, &dir), Vec::<String>::new(), "{way}");
-        // Staged already as it is committed, or only promised: nothing is lost.
+        // Already staged as committed, or only intent-to-add: nothing is lost.
         write(&dir.join("a.txt"), "both\n");
         write(&dir.join("new"), "new\n");
         world.git(&dir, &["add", "a.txt"]);

@@ -1,4 +1,4 @@
-//! Repositories that name programs, hang a reader or lead elsewhere, and what is heard of their settings.
+//! Repositories that name programs, block a reader or redirect it, and the effect of their settings.
 
 use super::super::super::testing::read;
 use super::*;
@@ -32,7 +32,7 @@ fn nothing_that_a_repository_names_is_started_and_its_names_for_people_are_heard
     assert!(matches!(error, CommitError::NeedsFilter { .. }), "{error:?}");
     assert!(!world.path("sprung").exists());
     fs::remove_file(dir.join(".git/info/attributes")).unwrap();
-    // Line endings are git's to decide.
+    // Line endings are left to git.
     write(&dir.join(".gitattributes"), "* text=auto\n");
     write(&dir.join(PLAN), "2\r\n");
     commit_files(&git, &request(&plan(), "x")).unwrap().unwrap();
@@ -56,7 +56,7 @@ fn what_hangs_a_reader_is_left_to_git_which_has_a_timeout() {
     {
         let world = World::new();
         let dir = world.repository("r");
-        // Objects that are files of their own are found without a look at anything else.
+        // Loose objects are found without reading anything else.
         world.git(&dir, &["gc", "--quiet"]);
         let git = world.open(&dir);
         write(&dir.join(PLAN), "1\n");

@@ -1,10 +1,10 @@
-//! Every make of repository: index versions and extensions, layouts of refs and objects, clones and worktrees.
+//! All kinds of repositories: index versions and extensions, layouts of refs and objects, clones and worktrees.
 
 use camino::Utf8PathBuf;
 
 use super::*;
 
-/// A repository of some make, and whether it is worked on in process.
+/// A kind of repository, and whether it is handled in process.
 struct Make {
     name: &'static str,
     in_process: bool,

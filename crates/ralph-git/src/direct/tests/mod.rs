@@ -1,4 +1,4 @@
-//! Both ways of committing, in process and by the git binary, held to the same.
+//! Both ways of committing, in process and by the git binary, under the same tests.
 
 mod company;
 mod content;
@@ -15,7 +15,7 @@ use super::*;
 
 type Commit = fn(&Git, &CommitRequest<'_>) -> Result<Option<Committed>, CommitError>;
 
-/// Both ways of committing are held to the same.
+/// Both ways of committing must pass the same tests.
 const WAYS: [(&str, Commit); 2] = [("git", commit_paths), ("direct", commit_files)];
 
 const PLAN: &str = "ralph/plan.jsonl";
@@ -42,7 +42,7 @@ fn leftovers(dir: &Utf8Path) -> Vec<String> {
     names.filter(odd).collect()
 }
 
-/// A plan that is committed, and everything else in disorder.
+/// A committed plan, with everything else in disorder.
 fn disorder(world: &World, dir: &Utf8Path) {
     world.commit(dir, &[(PLAN, "1\n"), ("ralph/other", "1\n"), ("z/deep/file", "1\n"), ("b", "1")]);
     write(&dir.join("staged"), "new\n");
@@ -55,7 +55,7 @@ fn disorder(world: &World, dir: &Utf8Path) {
     write(&dir.join("untracked"), "x\n");
 }
 
-/// Commits a new plan and looks at everything that could have suffered.
+/// Commits a new plan and checks everything that could have been damaged.
 fn commit_and_check(
     world: &World,
     dir: &Utf8Path,
