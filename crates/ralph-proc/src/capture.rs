@@ -14,42 +14,42 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{fault, sys};
 
-/// A command whose answer is wanted as a whole.
+/// A command whose complete output is needed.
 #[derive(Clone, Debug)]
 pub struct CaptureRequest<'a> {
     pub program: &'a Path,
     pub args: &'a [&'a str],
-    /// Further arguments, which need not be text.
+    /// Further arguments, not necessarily UTF-8.
     pub names: &'a [&'a OsStr],
     pub cwd: Option<&'a Path>,
     /// Set over the inherited environment; `None` removes a variable.
     pub env: &'a [(&'a str, Option<&'a str>)],
     pub timeout: Duration,
-    /// Bytes kept of each stream; what comes after is read and dropped.
+    /// Bytes kept of each stream; the rest is read and dropped.
     pub cap: usize,
 }
 
-/// What a short command said.
+/// The output of a short command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// `None` if it was ended by a signal or by the timeout.
+    /// `None` if it was killed by a signal or by the timeout.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub timed_out: bool,
 }
 
-/// Asks, and waits for the answer at most for the timeout.
+/// Runs a command and waits for its output at most for the timeout.
 pub fn ask(question: &CaptureRequest<'_>) -> io::Result<Answer> {
     run(question, None, || {})
 }
 
-/// Asks a command that reads its question from stdin (`git cat-file --batch`).
+/// Runs a command that reads its input from stdin (`git cat-file --batch`).
 pub fn ask_with_input(question: &CaptureRequest<'_>, input: &[u8]) -> io::Result<Answer> {
     run(question, Some(input), || {})
 }
 
-/// Runs a command that changes files, with its input if it reads any. A [fault point](fault) once it has all its input.
+/// Runs a command that changes files, with optional input. A [fault point](fault) once all its input is written.
 pub fn change(question: &CaptureRequest<'_>, input: Option<&[u8]>) -> io::Result<Answer> {
     run(question, input, || {
         fault::child_started(question.program, question.args.first().copied());
@@ -93,15 +93,15 @@ fn run(
     Ok(Answer { code: status.code().filter(|_| in_time), stdout, stderr, timed_out: !in_time })
 }
 
-/// The processor time of all children of this process that have been waited for, theirs included.
+/// The CPU time of all reaped children of this process, including their descendants.
 pub fn children_cpu() -> Duration {
     sys::children_cpu()
 }
 
-/// What is still to be written to a command's stdin.
+/// The remaining input of a command's stdin.
 ///
-/// Written without blocking, while the answer is read: both sides would otherwise wait for each other as soon as
-/// question and answer are larger than a pipe.
+/// Written without blocking, while the output is read: otherwise both sides would deadlock as soon as input and output
+/// are larger than a pipe.
 struct Feed<'a, F: FnOnce()> {
     pipe: Option<OwnedFd>,
     rest: &'a [u8],
@@ -133,7 +133,7 @@ impl<'a, F: FnOnce()> Feed<'a, F> {
         match rustix::io::write(pipe, self.rest) {
             Ok(count) => self.rest = &self.rest[count..],
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // It stopped reading: its answer and its code say why.
+            // It stopped reading: its output and exit code say why.
             Err(Errno::PIPE) => self.rest = &[],
             Err(errno) => return Err(errno.into()),
         }
@@ -142,7 +142,7 @@ impl<'a, F: FnOnce()> Feed<'a, F> {
     }
 }
 
-/// Writes the question and reads both pipes to their end; `false` if that was not reached in time.
+/// Writes the input and reads both pipes to their end; `false` on timeout.
 fn converse(
     feed: &mut Feed<'_, impl FnOnce()>,
     pipes: [OwnedFd; 2],
@@ -239,7 +239,7 @@ mod tests {
         assert!(answer.timed_out);
         let group: i32 = String::from_utf8(answer.stdout).unwrap().trim().parse().unwrap();
         let group = Pid::from_raw(group).unwrap();
-        // Killed processes vanish when their parent, here init, takes note of them.
+        // Killed processes disappear when their parent, here init, reaps them.
         while rustix::process::test_kill_process_group(group).is_ok() {
             std::thread::yield_now();
         }

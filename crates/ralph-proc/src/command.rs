@@ -1,4 +1,4 @@
-//! A command as a plain value: what is to be started, where, with which environment, behind which boundary.
+//! A command as a plain value: program, directory, environment and boundary.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ pub struct CommandSpec {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub cwd: PathBuf,
-    /// The whole environment; nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
     /// A file read as standard input. `None` is an empty input.
     pub stdin: Option<PathBuf>,
-    /// What the kernel holds the program to. `None` leaves it free.
+    /// The kernel restrictions of the program. `None` means unrestricted.
     pub confinement: Option<Confinement>,
-    /// The directory below which it is noted what the program looks for ([`crate::trace`]).
+    /// The directory below which the program's file lookups are recorded ([`crate::trace`]).
     pub traced: Option<PathBuf>,
 }

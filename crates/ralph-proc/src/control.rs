@@ -1,4 +1,4 @@
-//! The socket between harness and guard: whole lines of JSON, each way.
+//! The socket between harness and guard: whole lines of JSON in both directions.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 #[derive(Debug)]
 pub(crate) struct Control {
     stream: UnixStream,
-    /// Read, but not yet taken.
+    /// Read ahead, but not consumed yet.
     ahead: Vec<u8>,
 }
 
@@ -20,12 +20,12 @@ impl Control {
         Control { stream, ahead: Vec::new() }
     }
 
-    /// What to poll for the next message, unless one has been read ahead.
+    /// The descriptor to poll for the next message, unless one has been read ahead.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 
-    /// Whether a message is there without waiting.
+    /// Whether a message is available without waiting.
     pub(crate) fn has_message(&self) -> bool {
         self.ahead.contains(&b'\n')
     }
@@ -34,7 +34,7 @@ impl Control {
         self.send_with(message, &[])
     }
 
-    /// Sends a message and bytes that follow it; how many is for the message to say.
+    /// Sends a message and the bytes after it; the message contains their number.
     pub(crate) fn send_with(&mut self, message: &impl Serialize, bytes: &[u8]) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -42,7 +42,7 @@ impl Control {
         self.stream.write_all(&line)
     }
 
-    /// Takes the bytes that follow a message.
+    /// Receives the bytes after a message.
     pub(crate) fn receive_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let ahead = count.min(self.ahead.len());
         let mut bytes: Vec<u8> = self.ahead.drain(..ahead).collect();
@@ -55,8 +55,8 @@ impl Control {
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut buffer = [0; 4096];
         loop {
-            // Not memchr, which asks the processor what it can do: in a virtual machine, for every guard, that costs more
-            // than to look at each byte of the few that come.
+            // Not memchr, which queries CPU features: in a virtual machine, for every guard, that costs more than
+            // checking each byte of these short messages.
             if let Some(end) = self.ahead.iter().position(|byte| *byte == b'\n') {
                 let message = serde_json::from_slice(&self.ahead[..end])?;
                 self.ahead.drain(..=end);

@@ -1,4 +1,4 @@
-//! Files on disk: several made durable at the cost of little more than one, and one opened to append to it.
+//! Files on disk: syncs several for little more than the cost of one, and opens one for appending.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,15 +9,15 @@ use rustix::fs::OFlags;
 
 use crate::sys::{WriteOut, write_out};
 
-/// What `statfs` says of ext4, and of ext2 and ext3, which the same code serves.
+/// The `statfs` type of ext4, and of ext2 and ext3, which share its code.
 #[cfg(target_os = "linux")]
 const EXT4: u64 = 0xef53;
 
-/// Makes files of one file system durable, with the names that they have now.
+/// Makes files of one file system durable, with their current names.
 ///
-/// All of them are written out first, at the same time. What ext4 notes about them (names, sizes, where they lie) is then in
-/// one transaction of its journal, which goes to disk with any of them, as git's `core.fsyncMethod=batch` has it. Other
-/// file systems promise no such thing, so there each file is synced; after the first, little is left to do.
+/// All of them are written out first, concurrently. Their ext4 metadata (names, sizes, extents) is then in one journal
+/// transaction, which goes to disk with any of them, as in git's `core.fsyncMethod=batch`. Other file systems do not
+/// guarantee that, so there each file is synced; after the first, little is left to do.
 pub fn sync_together<'a>(mut files: impl Iterator<Item = &'a File> + Clone) -> io::Result<()> {
     let Some(last) = files.clone().last() else { return Ok(()) };
     // The last one is written out when it is synced.
@@ -61,7 +61,7 @@ const fn is_on_ext4(_file: &File) -> bool {
     false
 }
 
-/// Opens a regular file to append to it: no link is followed, and nothing that is no file makes the call hang.
+/// Opens a regular file for appending: symlinks are not followed, and other file types do not block the call.
 pub fn open_to_append(path: impl AsRef<Path>) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file =

@@ -1,7 +1,7 @@
-//! The moment at which nothing of a run was left, as its guard noted it: later changes are not the run's.
+//! The time at which the last process of a run had ended, as recorded by its guard: later changes are not the run's.
 //!
-//! The time is that of the note's own last change (ctime). The kernel gives it from the clock that all files get theirs
-//! from, and it cannot be set back. The note is written over from run to run, and tells of one run only.
+//! The time is the note's own ctime. The kernel takes it from the same clock as for all files, and it cannot be set
+//! back. The note is overwritten by each run, and covers one run only.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::host;
 use crate::tree::ProcessIdentity;
 
-/// Where a guard notes that a run is over.
+/// Where a guard records the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndNote {
     pub path: String,
@@ -21,7 +21,7 @@ pub struct EndNote {
     pub run: String,
 }
 
-/// A time of the clock that files get theirs from.
+/// A time of the clock used for file times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileTime {
     pub seconds: i64,
@@ -29,7 +29,7 @@ pub struct FileTime {
 }
 
 impl EndNote {
-    /// Notes the end. Must be called when no process of the run is left.
+    /// Records the end. Must be called when no process of the run is left.
     pub(crate) fn write(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -41,7 +41,7 @@ impl EndNote {
         file.write_all_at(format!("{}\n", self.run).as_bytes(), 0)
     }
 
-    /// Returns when the run was over; `None` where that was not noted.
+    /// Returns when the run ended; `None` if that was not recorded.
     pub fn read(&self) -> Option<FileTime> {
         let text = fs::read_to_string(&self.path).ok()?;
         let is_of_run = text.lines().next() == Some(self.run.as_str());
@@ -50,14 +50,14 @@ impl EndNote {
 }
 
 impl FileTime {
-    /// The time of the last change of what is at a path; a link is not followed.
+    /// The ctime of a path; symlinks are not followed.
     fn of(path: &Path) -> io::Result<FileTime> {
         let found = fs::symlink_metadata(path)?;
         Ok(FileTime { seconds: found.ctime(), nanoseconds: found.ctime_nsec() })
     }
 
-    /// Returns when the machine was started, if that was after a process had begun: with the machine it ended, and all
-    /// that it had started.
+    /// Returns the boot time of the machine, if that was after a process had started: the process and all its
+    /// descendants ended with the reboot.
     pub fn of_boot_after(process: &ProcessIdentity) -> Option<FileTime> {
         if process.boot == host::boot_id() {
             return None;
@@ -65,8 +65,8 @@ impl FileTime {
         Some(FileTime { seconds: host::boot_time()?, nanoseconds: 0 })
     }
 
-    /// Tells whether what is at a path was changed later. Of what is gone the directory tells, which may have been changed
-    /// by something else: then it is unknown, and the answer is yes.
+    /// Whether a path was changed later. For a missing path the directory's time is used, which may have another cause:
+    /// then it is unknown, and the answer is yes.
     pub fn is_before_change_of(self, path: &Path) -> bool {
         for path in path.ancestors() {
             match FileTime::of(path) {
@@ -87,7 +87,7 @@ fn is_missing(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Waits until a change gets another time than the last one.
+    /// Waits until a change gets a later time than the last one.
     fn wait_for_a_tick(path: &Path, since: FileTime) {
         while FileTime::of(path).unwrap() <= since {
             fs::write(path, "tick").unwrap();
@@ -117,7 +117,7 @@ mod tests {
             assert!(moment.is_before_change_of(&at(name)), "{name}");
         }
         assert!(!moment.is_before_change_of(&at("before")));
-        // Another run writes it over.
+        // Another run overwrites it.
         EndNote { run: "three".into(), ..note.clone() }.write().unwrap();
         assert_eq!(note.read(), None);
     }

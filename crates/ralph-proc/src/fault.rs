@@ -1,32 +1,32 @@
-//! Fault points for tests: the process dies by SIGKILL at an instant that the test chose.
+//! Fault points for tests: the process kills itself by SIGKILL at a chosen point.
 //!
 //! `RALPH_CRASH_AT=N` makes a debug build kill itself at its Nth fault point. There is a fault point
 //!
-//! - after each durable write: a file that was replaced, created, moved or removed, an entry of the journal that is read
+//! - after each durable write: a file that was replaced, created, renamed or removed, a journal entry that is read
 //!   back, a ref that was moved;
 //! - after each start of a supervised command (agent, gate, setup): its guard and its live record exist, its request has
 //!   been sent, its result is unknown;
 //! - after each start of a short command that changes files (`git fetch`, `git checkout`, a commit with its hooks), once
 //!   all its input has been written: it completes although the harness is dead.
 //!
-//! Raising N until the process lives to its end visits every distinct state in which a crash can leave the files. A short
-//! command that only reads is no fault point: it changes nothing on disk, the memory of the harness is lost in any case,
-//! and so a crash while it runs leaves the state of the preceding point. Which commands only read is an allow list of
-//! the caller; an unknown command counts as one that writes, which costs a test run and hides nothing.
+//! Increasing N until the process completes visits every distinct state in which a crash can leave the files. A short
+//! read-only command is not a fault point: it changes nothing on disk, the memory of the harness is lost in any case,
+//! and so a crash while it runs leaves the state of the preceding point. The caller has an allowlist of read-only
+//! commands; an unknown command counts as one that writes, which costs a test run and hides nothing.
 //!
-//! `RALPH_CRASH_SIGNAL=INT` sends SIGINT instead, which the process survives to stop in an orderly way; `STOP` has it stand
-//! still until it is continued.
+//! `RALPH_CRASH_SIGNAL=INT` sends SIGINT instead, on which the process stops in an orderly way; `STOP` stops it until
+//! it is continued.
 //!
-//! `RALPH_CRASH_LOG=FILE` appends a line for each point: its number and what happened. Supervised runs do not inherit
-//! the faults, and release builds do not have them.
+//! `RALPH_CRASH_LOG=FILE` appends a line for each point: its number and a description. Supervised runs do not inherit
+//! the faults, and release builds do not contain them.
 
-/// Marks the instant after a durable write.
+/// Marks the point after a durable write.
 pub fn after_write() {
     #[cfg(debug_assertions)]
     armed::reach(|| "write".to_owned());
 }
 
-/// Marks the instant after the start of a child process, before its result is known.
+/// Marks the point after the start of a child process, before its result is known.
 pub(crate) fn child_started(program: &std::path::Path, first_argument: Option<&str>) {
     #[cfg(debug_assertions)]
     armed::reach(|| {
@@ -62,7 +62,7 @@ mod armed {
         faults.reached += 1;
         let reached = faults.reached;
         if let Some(log) = &mut faults.log {
-            // One write per line: a crash leaves whole lines.
+            // One write per line: a crash leaves complete lines.
             let _ = log.write_all(format!("{reached} {}\n", what().trim_end()).as_bytes());
         }
         if faults.fatal != Some(reached) {
@@ -76,7 +76,7 @@ mod armed {
         } {
             let _ = kill_process(getpid(), signal);
         } else {
-            // Nothing of this process may run on: whatever it would do next is what the crash prevents.
+            // Nothing may run after this point: a crash would have prevented it.
             while kill_process(getpid(), Signal::KILL).is_ok() {}
         }
     }

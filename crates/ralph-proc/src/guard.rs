@@ -1,12 +1,12 @@
 //! The guard: one small process between the harness and everything a run starts.
 //!
-//! The harness has its [`launcher`] fork the guard, hands it one request over a socket and reads notices back. The guard
-//! adopts whatever the run orphans (it is a subreaper), so nothing escapes it by forking twice or by a session of its
-//! own. When the run's program exits, or the socket closes because the harness died, the guard ends all that is left
-//! and then itself. It is single-threaded, so the child it forks may confine itself before it executes the program.
+//! The harness's [`launcher`] forks the guard, sends it one request over a socket and reads notices back. The guard
+//! adopts all orphans of the run (it is a subreaper), so nothing escapes it by a double fork or a new session. When the
+//! run's program exits, or the socket closes because the harness died, the guard terminates everything that is left and
+//! then exits. It is single-threaded, so the child it forks may confine itself before the exec.
 //!
-//! Where a run has namespaces of its own ([`namespace`]), a child of the guard, the first process in there, does all of this.
-//! The process outside only waits for it: when it has ended, the kernel has ended everything in its namespace.
+//! If a run has its own namespaces ([`namespace`]), a child of the guard, the first process in there, does all of this.
+//! The process outside only waits for it: when it has ended, the kernel has killed everything in its namespace.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -34,35 +34,35 @@ use crate::sandbox::{Confinement, Prepared};
 use crate::trace::{Looked, Tracer};
 use crate::{host, launcher, sys, trace, tree};
 
-/// The word on the command line that makes the program a launcher of guards, and so its forks guards.
+/// The command line argument that makes the program a launcher of guards, and so its forks guards.
 pub const WORD: &str = "__guard";
 
-/// The version of the lines between harness and guard. Both come from one binary, but from `/proc/self/exe`: they can
-/// only differ if a guard is started by hand.
+/// The protocol version between harness and guard. Both come from one binary, through `/proc/self/exe`: they can only
+/// differ if a guard is started by hand.
 const VERSION: u32 = 6;
 
-/// What processes that the run left behind get to end by themselves: git removes its locks in that time.
+/// The grace period of leftover processes: git removes its locks in that time.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 
-/// What the harness asks for. The program, its arguments and its environment follow, as they need not be text.
+/// The request of the harness. The program, its arguments and its environment follow, because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuardRequest {
     v: u32,
     cwd: String,
     stdin: Option<String>,
     confinement: Option<Confinement>,
-    /// Below which directory to note what the program looks for.
+    /// The directory below which the program's file lookups are recorded.
     traced: Option<String>,
-    /// Where to note that nothing of the run is left.
+    /// Where to record that no process of the run is left.
     end_note: Option<EndNote>,
-    /// How many words the command has.
+    /// The number of arguments of the command.
     words: usize,
-    /// How many bytes follow: the words, then the variables, each with a zero byte after it.
+    /// The number of bytes that follow: the arguments, then the variables, each NUL-terminated.
     bytes: usize,
 }
 
 impl GuardRequest {
-    /// Puts a request together, and the bytes that follow it.
+    /// Builds a request, and the bytes that follow it.
     pub(crate) fn new(
         spec: &CommandSpec,
         end_note: Option<EndNote>,
@@ -94,7 +94,7 @@ impl GuardRequest {
         Ok((request, bytes))
     }
 
-    /// Takes a command apart from the bytes that followed.
+    /// Parses a command from the bytes that followed.
     fn command(&self, bytes: &[u8]) -> io::Result<Command> {
         let mut strings = bytes.split(|byte| *byte == 0);
         let mut words = strings.by_ref().take(self.words).map(OsStr::from_bytes);
@@ -103,7 +103,7 @@ impl GuardRequest {
         command.args(words).env_clear();
         let mut is_on_path = false;
         for variable in strings {
-            // A name may begin with the sign that ends it.
+            // A name may begin with `=`, which otherwise ends it.
             let end = variable.iter().skip(1).position(|byte| *byte == b'=');
             if let Some(end) = end {
                 let (name, value) = variable.split_at(end + 1);
@@ -112,8 +112,8 @@ impl GuardRequest {
                 command.env(name, value);
             }
         }
-        // As a shell does: what its name leads to is told its name. Anything else is told its path, by which the Python of a
-        // virtual environment finds what belongs to it.
+        // Like a shell: a program found by its name gets its name as argv[0]. Any other gets its path, by which the
+        // Python of a virtual environment finds its packages.
         if let Some(name) = Path::new(program).file_name().filter(|_| is_on_path) {
             command.arg0(name);
         }
@@ -121,14 +121,14 @@ impl GuardRequest {
     }
 }
 
-/// Tells whether the name of a program alone, looked up on a search path, leads to it.
+/// Whether looking up a program's name on PATH finds this program.
 fn leads_to(path: &OsStr, program: &Path) -> bool {
     let Some(name) = program.file_name() else { return false };
     let mut found = std::env::split_paths(path).map(|directory| directory.join(name));
     found.find(|place| place.is_file()).as_deref() == Some(program)
 }
 
-/// Adds a string to those that follow a request.
+/// Appends a string to the bytes that follow a request.
 fn append(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> io::Result<()> {
     if parts.iter().any(|part| part.contains(&0)) {
         return Err(io::Error::other("a word or variable of the command has a zero byte"));
@@ -138,7 +138,7 @@ fn append(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// What the harness may order during the run.
+/// Orders of the harness during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GuardOrder {
@@ -152,7 +152,7 @@ pub(crate) enum GuardOrder {
     Kill,
 }
 
-/// What the guard tells.
+/// Notices of the guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Notice {
@@ -160,11 +160,11 @@ pub(crate) enum Notice {
     Started { pid: i32 },
     /// It could not be started.
     Failed { message: String },
-    /// It ended, and everything that descended from it.
+    /// It ended, and all its descendants.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
-        /// The harness had it end: it was still there when the order came.
+        /// Whether the harness terminated it: it was still running when the order came.
         was_ordered: bool,
         cpu: Duration,
         leftovers: usize,
@@ -172,9 +172,9 @@ pub(crate) enum Notice {
     },
 }
 
-/// Becomes the launcher of guards, and a guard, if the command line says so; else returns at once.
+/// Becomes the launcher of guards, and a guard, if the command line says so; otherwise returns at once.
 ///
-/// Must be the first thing the program does: before threads, handlers or configuration.
+/// Must be called first: before threads, handlers or configuration.
 pub fn dispatch() {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == WORD) {
@@ -194,18 +194,18 @@ pub(crate) struct Guard {
     control: Control,
     deaths: UnixStream,
     realm: Realm,
-    /// Processes of the run that are not below this one any more, where these exist.
+    /// Processes of the run that are no longer descendants of this one, on platforms where these exist.
     strays: Option<Strays>,
-    /// The person asked twice: no grace for anyone.
+    /// The person asked twice: no grace period.
     hurry: bool,
 }
 
 /// Where the processes of a run are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Realm {
-    /// Below the guard, which adopts what they orphan.
+    /// Below the guard, which adopts orphans.
     Tree,
-    /// In a namespace whose first process the guard is: nothing is found, and nothing can hide, by a list.
+    /// In a namespace whose first process is the guard: nothing has to be searched for, and nothing can hide.
     Namespace,
 }
 
@@ -216,7 +216,7 @@ struct ProgramEnd {
     was_ordered: bool,
 }
 
-/// What a guard was asked for, with everything open that is named outside the run's own view.
+/// A guard's request, with all files opened that are named outside the run's own view.
 struct Assignment {
     request: GuardRequest,
     bytes: Vec<u8>,
@@ -225,7 +225,7 @@ struct Assignment {
 }
 
 impl Guard {
-    /// Is the guard of one run, whose stdout and stderr are given. Returns the exit code of the process.
+    /// Runs the guard of one run, whose stdout and stderr are given. Returns the exit code of the process.
     pub(crate) fn run(control: UnixStream, output: [OwnedFd; 2]) -> i32 {
         let mut control = Control::new(control);
         let assignment = match Assignment::receive(&mut control, output) {
@@ -262,8 +262,8 @@ impl Guard {
         Ok(Guard { control, deaths, realm, strays: None, hurry: false })
     }
 
-    /// Has a child be the guard in namespaces of its own, and tells of the end once the child is gone: with it everything
-    /// is that was in there.
+    /// Lets a child be the guard in its own namespaces, and reports the end once the child is gone: with it everything
+    /// in there has ended.
     fn run_in_view(mut control: Control, assignment: Assignment) -> i32 {
         let ids = Ids::own();
         let view = assignment.view().cloned().unwrap_or_default();
@@ -281,12 +281,12 @@ impl Guard {
         drop((result, assignment));
         let mut line = Vec::new();
         let _ = io::Read::read_to_end(&mut report, &mut line);
-        // The kernel tells of its end only when its namespace is empty.
+        // The kernel reports its end only when its namespace is empty.
         while matches!(
             waitpid(Pid::from_raw(inner), WaitOptions::empty()),
             Err(rustix::io::Errno::INTR)
         ) {}
-        // Only where it has no process ids of its own there can be anybody: they have come to us.
+        // Only without a pid namespace can there be leftovers: they were reparented to us.
         if !view.pid {
             end_children();
         }
@@ -297,7 +297,7 @@ impl Guard {
         0
     }
 
-    /// Is the guard inside. What there is to tell of the end goes to the process outside.
+    /// Runs the guard inside. The notice about the end goes to the process outside.
     fn run_inside(
         mut control: Control,
         assignment: Assignment,
@@ -310,7 +310,7 @@ impl Guard {
         if let Err(error) = namespace::enter(view, writable, ids) {
             return fail(&mut control, &error.into());
         }
-        // Ends with the process outside. If that has gone before this call, its end of the socket has as well.
+        // Dies with the process outside. If that has died before this call, its end of the socket is closed as well.
         let _ = host::end_with_parent();
         if wait_for([result.as_fd(), result.as_fd()], Some(Duration::ZERO)).0 {
             return 70;
@@ -327,8 +327,8 @@ impl Guard {
         0
     }
 
-    /// Starts the program and holds out until everything has ended. Returns what is to be told of that; nothing where the
-    /// harness has gone.
+    /// Starts the program and waits until everything has ended. Returns the notice about that; `None` if the harness
+    /// has gone.
     fn supervise(&mut self, assignment: Assignment) -> Option<Notice> {
         let mark = assignment.mark();
         let (program, tracer) = match assignment.start() {
@@ -337,7 +337,7 @@ impl Guard {
         };
         self.strays = Some(Strays::of(program.as_raw_nonzero().get(), mark));
         if self.realm == Realm::Namespace {
-            // What this process has open is of no concern to the program.
+            // The program must not see this process's descriptors or memory.
             host::close_to_others();
         }
         self.tell(&Notice::Started { pid: program.as_raw_nonzero().get() });
@@ -403,7 +403,7 @@ impl Guard {
         }
     }
 
-    /// Signals everything of the run. Returns how many processes that is.
+    /// Signals all processes of the run. Returns their number.
     fn signal_all(&self, signal: Signal) -> usize {
         match self.realm {
             Realm::Tree => {
@@ -419,7 +419,7 @@ impl Guard {
         }
     }
 
-    /// Every process of the run, where it has no process ids of its own.
+    /// Every process of the run, without a pid namespace.
     fn everyone(&self) -> Vec<i32> {
         let mut all = tree::descendants(own_pid());
         let strays = self.strays.iter().flat_map(Strays::find);
@@ -429,12 +429,12 @@ impl Guard {
         all
     }
 
-    /// Whether anything of the run is left, dead or alive.
+    /// Whether any process of the run is left, dead or alive.
     fn is_anyone_left(&self) -> bool {
         has_children() || self.strays.as_ref().is_some_and(|strays| !strays.find().is_empty())
     }
 
-    /// Takes in every death there was; returns the end of `program` if it was among them.
+    /// Reaps all dead children; returns the end of `program` if it was among them.
     fn reap(&mut self, program: Option<Pid>) -> Option<ProgramEnd> {
         drain(&self.deaths);
         let mut end = None;
@@ -446,10 +446,10 @@ impl Guard {
         end
     }
 
-    /// Ends what the program left behind: asked first, then killed. Returns how many there were, or `None` if they could not
-    /// be ended.
+    /// Terminates leftover processes: SIGTERM first, then SIGKILL. Returns their number, or `None` if they could not be
+    /// terminated.
     fn end_leftovers(&mut self) -> Option<usize> {
-        // Whether there are any is not decided by a list, which a run may have kept from being read.
+        // Whether there are any is not decided by a list, which a run may have made unreadable.
         if !self.is_anyone_left() {
             return Some(0);
         }
@@ -468,7 +468,7 @@ impl Guard {
         self.end_everything().then_some(left.max(1))
     }
 
-    /// Kills every descendant, until there is none. Returns whether it could.
+    /// Kills every descendant, until there is none. Returns whether it succeeded.
     fn end_everything(&mut self) -> bool {
         match self.realm {
             Realm::Tree => end_children() && self.end_strays(),
@@ -483,7 +483,7 @@ impl Guard {
         }
     }
 
-    /// Kills what is not below this process any more. Returns whether nothing is left.
+    /// Kills processes that are no longer descendants of this one. Returns whether nothing is left.
     fn end_strays(&self) -> bool {
         let Some(strays) = &self.strays else { return true };
         let until = Instant::now() + UNFOUND_PATIENCE;
@@ -510,7 +510,7 @@ impl ProgramEnd {
 }
 
 impl Assignment {
-    /// Takes a request, and opens what it names. `None`: the harness has gone.
+    /// Receives a request, and opens the files it names. `None`: the harness has gone.
     fn receive(control: &mut Control, output: [OwnedFd; 2]) -> io::Result<Option<Assignment>> {
         let Some(request) = control.receive::<GuardRequest>()? else { return Ok(None) };
         if request.v != VERSION {
@@ -524,7 +524,7 @@ impl Assignment {
         Ok(Some(Assignment { request, bytes, stdin, output }))
     }
 
-    /// The entry of the environment that all processes of the run begin with.
+    /// The environment entry with which all processes of the run begin.
     fn mark(&self) -> Option<Vec<u8>> {
         let is_mark = |entry: &&[u8]| {
             entry.strip_prefix(host::MARK.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
@@ -541,7 +541,7 @@ impl Assignment {
         self.request.confinement.as_ref()?.view.as_ref()
     }
 
-    /// Starts the program and lets go of its output: only the run itself may hold that open.
+    /// Starts the program and closes its output here: only the run itself may keep that open.
     fn start(self) -> io::Result<(Pid, Option<Tracer>)> {
         let Assignment { request, bytes, stdin, output: [stdout, stderr] } = self;
         let mut command = request.command(&bytes)?;
@@ -550,16 +550,16 @@ impl Assignment {
         let looks = request.traced.as_ref().map(|root| Tracer::new(Path::new(root)));
         let (tracer, mut looked_at) = looks.transpose()?.unzip();
         sys::before_exec(&mut command, move || {
-            // Of its own session, the program cannot hit the guard with a signal to its group.
+            // In its own session, the program cannot hit the guard with a signal to its group.
             setsid()?;
             sys::reset_signals();
-            // Whoever kills the guard and the harness at once leaves nobody who could end it.
+            // If guard and harness are killed at once, no process is left to terminate it.
             host::end_with_parent()?;
-            // In every mode: a set-uid child could not be ended by us.
+            // In every mode: we could not kill a set-uid child.
             host::refuse_new_privileges()?;
             sys::close_inherited(sys::Inherited::CloseOnExec)?;
             confinement.as_mut().map_or(Ok(()), Prepared::enter)?;
-            // Without this the program runs all the same, and it is not known what it looks for.
+            // Without this the program runs anyway, and its lookups are unknown.
             if let Some(looked_at) = &mut looked_at {
                 let _ = looked_at.enter();
             }
@@ -570,7 +570,7 @@ impl Assignment {
         let child =
             spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
         let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // If memory runs out, the run is to go before its guard.
+        // If memory runs out, the run must be killed before its guard.
         host::make_expendable(raw);
         let pid = Pid::from_raw(raw);
         let pid = pid.ok_or_else(|| io::Error::other("the program has no process id"))?;
@@ -578,25 +578,25 @@ impl Assignment {
     }
 }
 
-/// Notes that nothing of a run is left, if that is so: before the harness hears of it, which may die at any time. What
-/// cannot be noted is not known to whoever comes after a crash, and nothing else depends on it.
+/// Records that no process of a run is left, if so: before the harness is notified, which may die at any time. If it
+/// cannot be recorded, it is unknown after a crash, and nothing else depends on it.
 fn note_end(note: Option<&EndNote>) {
     if let Some(note) = note.filter(|_| !has_children()) {
         let _ = note.write();
     }
 }
 
-/// Tells that a run could not begin. Returns the exit code.
+/// Reports that a run could not begin. Returns the exit code.
 fn fail(control: &mut Control, error: &io::Error) -> i32 {
     let _ = control.send(&Notice::Failed { message: error.to_string() });
     70
 }
 
-/// How long processes may be there that cannot be found.
+/// How long to tolerate processes that exist but cannot be found.
 const UNFOUND_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Kills everything below this process, which adopts orphans. Returns whether nothing is left: what cannot be found by then
-/// comes to the harness, which looks for itself.
+/// Kills all descendants of this process, which adopts orphans. Returns whether nothing is left: processes not found by
+/// then are reparented to the harness, which searches itself.
 pub(crate) fn end_children() -> bool {
     let mut found = Instant::now();
     while has_children() {
@@ -613,8 +613,8 @@ pub(crate) fn end_children() -> bool {
     true
 }
 
-/// Waits for every child that has ended already, and says whether there was one. Each counts as a process until then: what
-/// forks to the limit would stay at it if they were waited for one by one between two looks at all of them.
+/// Reaps all dead children, and returns whether there was one. Each counts as a process until then: a fork bomb would
+/// stay at the process limit if they were reaped one by one between two scans.
 fn reap_all() -> bool {
     let mut is_any = false;
     while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {
@@ -631,13 +631,13 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Whether this process has a child at all, dead or alive.
+/// Whether this process has any child, dead or alive.
 fn has_children() -> bool {
     let peek = WaitOptions::NOHANG;
     !matches!(wait(peek), Err(rustix::io::Errno::CHILD))
 }
 
-/// Waits until one of two descriptors has something; says which.
+/// Waits until one of two descriptors is readable; returns which.
 fn wait_for(fds: [BorrowedFd<'_>; 2], timeout: Option<Duration>) -> (bool, bool) {
     let mut polled = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());

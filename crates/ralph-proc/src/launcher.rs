@@ -1,9 +1,9 @@
 //! The launcher: a process of the harness that forks the guards of its runs, one after the other.
 //!
-//! To execute a program costs several times what a fork of a small process does, and the guard of a run is always the
-//! same program. So the harness executes itself once, and the guard of each run is a fork of that. The launcher has one
-//! thread, installs no handler, keeps no descriptor of a run, and ends with the harness. It waits for each guard before
-//! it looks for the next order: no guard is left unreaped, and what a run used counts for the harness as its own.
+//! An exec costs several times as much as a fork of a small process, and the guard of a run is always the same program.
+//! So the harness executes itself once, and the guard of each run is a fork of that. The launcher has one thread,
+//! installs no handler, keeps no descriptor of a run, and ends with the harness. It waits for each guard before it
+//! reads the next order: no guard is left unreaped, and a run's CPU time counts as the harness's own.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -21,13 +21,13 @@ use rustix::process::{Pid, WaitOptions, setsid, waitpid};
 use crate::guard::{self, Guard};
 use crate::{host, sandbox, sys};
 
-/// What a guard is given: its end of the control socket, and where the run's stdout and stderr go.
+/// The descriptors of a guard: its end of the control socket, and the run's stdout and stderr.
 const DESCRIPTORS: usize = 3;
 
-/// What the launcher tells instead of a process id once the guard has ended.
+/// Sent by the launcher instead of a process id once the guard has ended.
 const GONE: i32 = 0;
 
-/// Starts the guards of one harness. Its process is started when the first guard is, and ended when this is dropped.
+/// Starts the guards of one harness. Its process is started with the first guard, and ended on drop.
 #[derive(Debug, Default)]
 pub struct Launcher {
     process: Option<Process>,
@@ -37,11 +37,11 @@ pub struct Launcher {
 struct Process {
     child: Child,
     orders: UnixStream,
-    /// The guard that was started and whose end has not been told yet.
+    /// The running guard whose end has not been reported yet.
     guard: Option<Pid>,
 }
 
-/// The launchers of a process that cannot start any more: its bounds would be theirs.
+/// The launchers of a process that can no longer start new ones: these would inherit its restrictions.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
 /// Ends the launchers that are no longer needed, before the harness itself ends.
@@ -53,7 +53,7 @@ pub fn end_idle() {
 }
 
 impl Launcher {
-    /// Starts the process now, because the harness is about to lose rights that guards need.
+    /// Starts the process now, because the harness is about to give up privileges that guards need.
     pub fn start(&mut self) -> io::Result<()> {
         if self.process.is_none() {
             self.process = Some(Process::idle_or_new()?);
@@ -65,7 +65,7 @@ impl Launcher {
     pub(crate) fn launch(&mut self, given: [BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<i32> {
         self.wait_for_guard();
         if let Some(process) = &mut self.process {
-            // Without the kernel boundary a run can have ended it; then there is to be another.
+            // Without the kernel boundary a run can have killed it; then another is started.
             if let Ok(pid) = process.launch(given) {
                 return Ok(pid);
             }
@@ -74,18 +74,18 @@ impl Launcher {
         self.process.insert(Process::idle_or_new()?).launch(given)
     }
 
-    /// Waits until the guard that was started last has ended.
+    /// Waits until the guard started last has ended.
     pub(crate) fn wait_for_guard(&mut self) {
         let Some(process) = &mut self.process else { return };
         let guard = process.guard.take();
         if guard.is_some() && process.told().is_err() {
             self.end();
-            // Of a launcher that was ended from outside its guard has come to us.
+            // If the launcher was killed, its guard was reparented to us.
             wait_for(guard);
         }
     }
 
-    /// The launcher's own process, which is of no run.
+    /// The launcher's own process, which belongs to no run.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.process.as_ref().and_then(|process| i32::try_from(process.child.id()).ok())
     }
@@ -156,15 +156,15 @@ impl Process {
     }
 }
 
-/// Is the launcher, until the harness has gone.
+/// Runs the launcher, until the harness has gone.
 pub(crate) fn serve() -> i32 {
-    // What the harness was given beside its own is for no guard and no run.
+    // Other inherited descriptors of the harness are not for guards or runs.
     if sys::close_inherited(sys::Inherited::Close).is_err() {
         return 70;
     }
-    // A session of its own keeps the terminal's signals away, from the guards too: the harness decides what they mean.
+    // A separate session keeps the terminal's signals away, from the guards too: the harness decides what they mean.
     let _ = setsid();
-    // Not the descriptor 0 itself, which is not closed when a guard executes the run's program.
+    // Not descriptor 0 itself, which is not closed when a guard executes the run's program.
     let Ok(orders) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return 70;
     };
@@ -184,7 +184,7 @@ pub(crate) fn serve() -> i32 {
             Err(error) => (-error.raw_os_error().unwrap_or(libc::EAGAIN), None),
         };
         drop((control, stdout, stderr));
-        // If the harness has gone, the guard sees that for itself, and still is to be waited for.
+        // If the harness has gone, the guard notices by itself, and still has to be reaped.
         let _ = (&orders).write_all(&answer.to_ne_bytes());
         if guard.is_some() {
             wait_for(guard);

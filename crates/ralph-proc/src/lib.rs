@@ -1,8 +1,8 @@
-//! Supervised processes: started behind a guard, confined by the kernel, streamed byte for byte, ended with all that
-//! ever descended from them.
+//! Supervised processes: started behind a guard, confined by the kernel, streamed byte for byte, terminated with all
+//! their descendants.
 //!
 //! This crate knows nothing of plans, agents or Ralph's files. It is the only one that starts processes and the only
-//! one with `unsafe` code, in `sys` and in [`misbehave`], where the rehearsal agent learns its bad manners.
+//! one with `unsafe` code, in `sys` and in [`misbehave`], which implements the rehearsal agent's bad behaviour.
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("Ralph runs on Linux and macOS; on Windows, build it inside WSL");

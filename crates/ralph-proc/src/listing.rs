@@ -1,4 +1,4 @@
-//! The names in a directory that is open, as they are listed: no path, no allocation per name where the system allows.
+//! The names in an open directory: no paths, no allocation per name where the system allows.
 
 use std::ffi::CStr;
 use std::io;
@@ -22,7 +22,7 @@ impl Listing {
         }
     }
 
-    /// Goes through the names in a directory, itself and its parent included, from where it was listed last.
+    /// Iterates over the names in a directory, including `.` and `..`, from the current position.
     pub fn each(
         &mut self,
         directory: impl AsFd,
@@ -33,12 +33,12 @@ impl Listing {
         let mut entries = rustix::fs::RawDir::new(directory, self.buffer.spare_capacity_mut());
         #[cfg(target_os = "macos")]
         let mut entries = rustix::fs::Dir::read_from(directory)?;
-        // What is listed by one call may borrow from the last: no iterator of the standard library.
+        // Entries of one call may borrow from the last: not a standard iterator.
         #[cfg_attr(target_os = "macos", expect(clippy::while_let_on_iterator, reason = "as above"))]
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let kind = match entry.file_type() {
-                // Not every file system tells it with the name.
+                // Not every file system reports the type with the name.
                 FileType::Unknown => {
                     statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                         .map_or(FileType::Unknown, |found| FileType::from_raw_mode(found.st_mode))

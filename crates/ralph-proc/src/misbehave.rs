@@ -1,7 +1,7 @@
-//! Everything an agent's processes do that a supervisor must cope with, for the rehearsal agent to do on purpose.
+//! Bad behaviour of agents' processes that a supervisor must handle, for use by the rehearsal agent.
 //!
-//! The supervisor itself uses nothing of this. Every function acts on the calling process or starts processes that
-//! are never reaped; the caller is expected to be a separate process that ends soon.
+//! The supervisor itself uses none of this. Every function acts on the calling process or starts processes that are
+//! never reaped; the caller must be a separate process that ends soon.
 
 #![expect(unsafe_code, reason = "double forks and signal dispositions have no safe form")]
 
@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal};
 
-/// A command that goes on by itself, through `sh -c`. Its stdin is empty.
+/// A command that runs in the background, through `sh -c`. Its stdin is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Background<'a> {
     pub command: &'a str,
@@ -23,18 +23,18 @@ pub struct Background<'a> {
     pub output: BackgroundOutput,
 }
 
-/// What still ties a background process to the one that started it.
+/// The relation of a background process to its starter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
     /// An ordinary child.
     Child,
-    /// A child with a session, and so a process group, of its own.
+    /// A child in its own session, and so its own process group.
     OwnSession,
     /// A grandchild whose parent is gone, in a session that has no leader.
     Daemon,
 }
 
-/// What a background process finds in its environment.
+/// The environment of a background process.
 #[derive(Clone, Copy, Debug)]
 pub enum BackgroundEnvironment<'a> {
     /// What this process has, and these.
@@ -42,11 +42,11 @@ pub enum BackgroundEnvironment<'a> {
     Cleared,
 }
 
-/// Where a background process writes.
+/// The output of a background process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundOutput {
     Discarded,
-    /// To the stdout and stderr of this process, which it so keeps open.
+    /// To the stdout and stderr of this process, which it thereby keeps open.
     Inherited,
 }
 
@@ -75,7 +75,7 @@ impl Background<'_> {
         }
         let mut started = command.spawn()?;
         if self.ties == Ties::Daemon {
-            // This is the process between, which ends as soon as it has forked.
+            // This is the intermediate process, which ends as soon as it has forked.
             started.wait()?;
         }
         Ok(())
@@ -87,7 +87,7 @@ fn enter_own_session() -> io::Result<()> {
     Ok(())
 }
 
-/// Puts one more process between the daemon and its starter, and ends that process.
+/// Forks an intermediate process between the daemon and its starter, and ends it.
 fn become_daemon() -> io::Result<()> {
     enter_own_session()?;
     // SAFETY: this process was forked a moment ago and has one thread; both sides only make system calls from here on.
@@ -107,9 +107,9 @@ fn become_daemon() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end, without stdin. Returns how it ended and the first `keep` bytes of what it wrote.
+/// Runs a program to its end, without stdin. Returns its exit status and the first `keep` bytes of its output.
 ///
-/// Its output ends when no process holds the pipe any more, so a process it left behind is waited for.
+/// Its output ends when no process holds the pipe any more, so leftover processes are waited for.
 pub fn run_to_end(
     program: &str,
     args: &[&str],
@@ -124,14 +124,14 @@ pub fn run_to_end(
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .spawn()?;
-    // The command above was dropped with its statement, and the writing ends in it; else this would never end.
+    // The command above was dropped with its statement, together with its writing ends; otherwise this would never end.
     let mut kept = Vec::new();
     io::copy(&mut io::Read::take(&mut reader, keep as u64), &mut kept)?;
     io::copy(&mut reader, &mut io::sink())?;
     Ok((child.wait()?, kept))
 }
 
-/// Makes this process, and what it starts from now on, ignore a signal.
+/// Makes this process and its future children ignore a signal.
 pub fn ignore_signal(signal: Signal) -> io::Result<()> {
     // SAFETY: no handler is installed, the disposition becomes "ignore".
     match unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) } {
@@ -147,7 +147,7 @@ pub fn exit_on_signal(signal: Signal, code: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Whom a signal is sent to.
+/// The target of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalRecipient {
     Own,
@@ -178,7 +178,7 @@ pub fn send_signal(target: SignalRecipient, signal: Signal) -> io::Result<()> {
 
 /// Closes stdout: its reader sees end of file, unless another process holds it too.
 pub fn close_stdout() -> io::Result<()> {
-    // An empty slot 1 would be taken by the next file that is opened.
+    // An empty slot 1 would be reused by the next opened file.
     let nowhere = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     Ok(())

@@ -1,9 +1,9 @@
-//! What a process prints: kept byte for byte up to a limit, and cut into lines for whoever reads along.
+//! The output of a process: kept byte for byte up to a limit, and split into lines for the watcher.
 //!
-//! Of an output that is larger than its limit the beginning and the end are kept, with a line between them that says how
-//! much was left out. Memory stays flat whatever comes: the log is written before anything is parsed, there are a few buffers, and a line
-//! longer than [`LINE_CAP`] is handed on as its beginning. Cutting and parsing happen where the bytes arrive: see
-//! [`crate::parser`] for what becomes of a flood.
+//! Of an output larger than its limit the beginning and the end are kept, with a line between them that says how much
+//! was omitted. Memory use is constant: the log is written before anything is parsed, there are a few buffers, and a
+//! line longer than [`LINE_CAP`] is passed on truncated. Splitting and parsing happen where the bytes arrive: see
+//! [`crate::parser`] for floods.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,42 +17,42 @@ use rustix::io::Errno;
 use crate::host;
 use crate::parser::Parser;
 
-/// The longest line a watcher sees whole.
+/// The longest line that a watcher sees in full.
 pub(crate) const LINE_CAP: usize = 4 << 20;
 
 pub(crate) const CHUNK: usize = 256 << 10;
 
-/// The size that pipes have unless their user has too many.
+/// The default size of pipes, unless the user's quota is exceeded.
 const DEFAULT_PIPE: usize = 64 << 10;
 
-/// Larger pipes mean fewer switches between agent and harness. Only a stream that fills its pipe gets one: all pipes of a
-/// user share a quota, and whoever exceeds it gets smaller ones for every program.
+/// Larger pipes mean fewer context switches between agent and harness. Only a stream that fills its pipe gets one: all
+/// pipes of a user share a quota, and exceeding it gives every program smaller ones.
 const FLOOD_PIPE: usize = 1 << 20;
 
-/// How often a watcher is asked to flush at most, and so how long others wait for what it made of a line.
+/// The minimum interval of flushes, and so the maximum delay of a watcher's results.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 
-/// The most that is kept of the end of an output that is larger than its limit.
+/// The maximum kept end of an output that is larger than its limit.
 const TAIL: u64 = 4 << 20;
 
-/// Where a line came from.
+/// The origin of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Stdout,
     Stderr,
 }
 
-/// Reads along while a process prints, on the thread that supervises it or, in a flood, on one of its own.
+/// Observes the output of a process, on the supervising thread or, in a flood, on a separate one.
 pub trait Watcher: Send {
-    /// A line without its line end. Where it was longer than [`LINE_CAP`], its beginning.
+    /// A line without its line end, truncated to [`LINE_CAP`].
     fn line(&mut self, stream: Stream, line: &[u8]);
 
-    /// What was made of the lines so far is to be where others can see it. Called soon after a line, whether or not
-    /// another one comes. An implementation without a buffer has nothing to do.
+    /// Makes the results so far visible to others. Called soon after a line, whether or not another one comes. An
+    /// implementation without a buffer has nothing to do.
     fn flush(&mut self) {}
 }
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     begun: Vec<u8>,
@@ -60,7 +60,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes the next bytes and hands on every line that is complete.
+    /// Processes the next bytes and passes on every complete line.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at(end);
@@ -77,7 +77,7 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// Hands on what stands after the last line end.
+    /// Passes on the text after the last line end.
     pub fn finish(&mut self, mut each: impl FnMut(&[u8])) {
         if !self.begun.is_empty() {
             each(without_return(&self.begun));
@@ -99,11 +99,11 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The file that keeps a stream.
+/// The log file of a stream.
 #[derive(Debug)]
 pub enum Log {
     Open(File),
-    /// Made when there is something to keep: most agents print nothing on stderr.
+    /// Created on the first write: most agents print nothing on stderr.
     WhenNeeded(PathBuf),
 }
 
@@ -127,7 +127,7 @@ impl From<File> for Log {
     }
 }
 
-/// A log that keeps the beginning and the end of what is more than its limit.
+/// A log that keeps the beginning and the end of an output beyond its limit.
 #[derive(Debug)]
 pub(crate) struct CappedLog {
     log: Log,
@@ -146,7 +146,7 @@ impl CappedLog {
         CappedLog { log, room: cap - tail, tail: VecDeque::new(), most_tail, left_out: 0 }
     }
 
-    /// Takes bytes in and returns how many of them were written to the file.
+    /// Takes bytes and returns how many of them were written to the file.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let room = usize::try_from(self.room).unwrap_or(usize::MAX);
         let (head, rest) = bytes.split_at(bytes.len().min(room));
@@ -162,7 +162,7 @@ impl CappedLog {
         Ok(head.len() as u64)
     }
 
-    /// Writes the end of the output to the file, and returns how many bytes that were.
+    /// Writes the end of the output to the file, and returns its length.
     fn finish(mut self) -> io::Result<u64> {
         let note = match self.left_out {
             0 => String::new(),
@@ -174,12 +174,12 @@ impl CappedLog {
     }
 }
 
-/// One stream of the process, and the file that keeps it.
+/// One stream of the process, and its log file.
 pub(crate) struct OutputPipe {
     stream: Stream,
     pipe: OwnedFd,
     log: CappedLog,
-    /// Whether a larger pipe was asked for.
+    /// Whether a larger pipe was requested.
     is_grown: bool,
 }
 
@@ -189,7 +189,7 @@ impl OutputPipe {
     }
 }
 
-/// How much was kept of each stream: the sizes of their logs.
+/// How much of each stream was kept: the sizes of their logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedBytes {
     pub stdout_bytes: u64,
@@ -205,7 +205,7 @@ impl LoggedBytes {
     }
 }
 
-/// The output of one process: kept as it comes, then handed to the parser.
+/// The output of one process: logged as it arrives, then passed to the parser.
 pub(crate) struct Output<'scope, 'env, W> {
     open: Vec<OutputPipe>,
     parser: Parser<'scope, 'env, W>,
@@ -231,7 +231,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         self.is_unflushed.then(|| FLUSH_EVERY.saturating_sub(since))
     }
 
-    /// Has the watcher flush if it is time.
+    /// Flushes the watcher if it is due.
     pub(crate) fn flush_when_due(&mut self) {
         if self.until_flush().is_some_and(|left| left.is_zero()) {
             self.parser.flush();
@@ -240,7 +240,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         }
     }
 
-    /// What to poll: the streams that have not reached their end.
+    /// The descriptors to poll: the streams that have not ended.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.open.iter().map(|channel| channel.pipe.as_fd())
     }
@@ -249,12 +249,12 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         self.open.is_empty()
     }
 
-    /// Why the output cannot be kept any more.
+    /// Why the output can no longer be logged.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// Takes one chunk of each stream that has one. Returns whether there was any.
+    /// Reads one chunk of each readable stream. Returns whether there was any.
     pub(crate) fn take(&mut self) -> bool {
         let mut anything = false;
         let mut index = 0;
@@ -293,7 +293,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         self.kept.add(channel.stream, written);
         if count >= DEFAULT_PIPE && !channel.is_grown {
             channel.is_grown = true;
-            // Refused to users with many pipes; then the one that is there does.
+            // Refused to users with many pipes; then the existing size is used.
             host::grow_pipe(&channel.pipe, FLOOD_PIPE);
         }
         self.parser.feed(channel.stream, &mut self.buffer, count);
@@ -301,7 +301,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         Ok(count)
     }
 
-    /// Completes the log of a stream that is over.
+    /// Completes the log of a finished stream.
     fn close(&mut self, channel: OutputPipe) {
         match channel.log.finish() {
             Ok(written) => self.kept.add(channel.stream, written),
@@ -309,7 +309,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Output<'scope, 'env, W> {
         }
     }
 
-    /// Ends it here: hands on what stands after the last line ends, and says how much was kept.
+    /// Ends it here: passes on unterminated lines, and returns how much was kept.
     pub(crate) fn finish(mut self) -> (W, io::Result<LoggedBytes>) {
         for channel in std::mem::take(&mut self.open) {
             self.close(channel);
@@ -369,7 +369,7 @@ mod tests {
         (OutputPipe::new(stream, ours, log), theirs)
     }
 
-    /// How many lines were read at each flush.
+    /// The number of lines read at each flush.
     struct Flushing {
         lines: usize,
         flushed: Arc<Mutex<Vec<usize>>>,
@@ -396,7 +396,8 @@ mod tests {
         std::thread::scope(|scope| {
             let mut output = Output::new([stdout, stderr], Parser::new(scope, watcher));
             let mut agent = File::from(speaks);
-            // The first line at once; one that follows close upon it by the time, and the agent is silent from then on.
+            // The first line is flushed at once; one shortly after it by the timer, although the agent is silent from
+            // then on.
             for lines in 1..=2 {
                 agent.write_all(b"a line\n").unwrap();
                 assert!(output.take());
@@ -429,7 +430,7 @@ mod tests {
             File::from(flood.try_clone().unwrap()).write_all(&vec![b'x'; DEFAULT_PIPE]).unwrap();
             File::from(trickle.try_clone().unwrap()).write_all(b"a line\n").unwrap();
             assert!(output.take());
-            // Not where the user has too many pipes already.
+            // Not if the user's pipe quota is exceeded.
             assert!(before < DEFAULT_PIPE || fcntl_getpipe_size(&flood).unwrap() == FLOOD_PIPE);
             assert_eq!(fcntl_getpipe_size(&trickle).unwrap(), before);
             drop((flood, trickle));
@@ -476,7 +477,7 @@ mod tests {
             pieces.push(&bytes[from..]);
             let mut expected: Vec<Vec<u8>> =
                 bytes.split(|byte| *byte == b'\n').map(|line| without_return(line).to_vec()).collect();
-            // What follows the last line end is a line only if there is something.
+            // Text after the last line end is a line only if it is not empty.
             if bytes.is_empty() || bytes.ends_with(b"\n") {
                 expected.pop();
             }

@@ -1,17 +1,17 @@
-//! Cuts what a process prints into lines and has them read, on the thread that supervises the process.
+//! Splits a process's output into lines and passes them to the watcher, on the supervising thread.
 //!
-//! To start a thread costs more than most runs print. Only when a run has printed a flood is the rest cut and read on a
-//! thread of its own, beside the one that keeps it. Either way every line is read, in its order, by one watcher.
+//! Starting a thread costs more than most runs' output. Only in a flood is the rest split and read on a separate
+//! thread, in parallel with logging it. Either way every line is read in order by one watcher.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::output::{CHUNK, Lines, Stream, Watcher};
 
-/// So much of a run's output is read before a thread is worth its price.
+/// How much output is read before a thread is worth its cost.
 const FLOOD: usize = 8 << 20;
 
-/// Parcels on their way to the thread; whoever keeps the output waits when all are.
+/// The queue length to the thread; when it is full, logging waits.
 const UNDER_WAY: usize = 6;
 
 /// See the module.
@@ -26,20 +26,20 @@ enum At<'scope, W> {
     There(Conveyor, ScopedJoinHandle<'scope, Cutter<W>>),
 }
 
-/// The watcher and what stands after the last line end of each stream.
+/// The watcher and the unterminated line of each stream.
 struct Cutter<W> {
     watcher: W,
     stdout: Lines,
     stderr: Lines,
 }
 
-/// The supervising thread's end of the way to the other: chunks go there, empty buffers come back.
+/// The supervising thread's end of the queue: chunks go out, empty buffers come back.
 struct Conveyor {
     parcels: SyncSender<Parcel>,
     empties: Receiver<Vec<u8>>,
 }
 
-/// What the other thread is to do next.
+/// The next task of the other thread.
 enum Parcel {
     /// Read the first `count` bytes of a stream's buffer.
     Chunk {
@@ -57,7 +57,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
         Parser { scope, at: At::Here(Cutter { watcher, stdout, stderr }), read: 0 }
     }
 
-    /// Has the first `count` bytes of a buffer read. The buffer may be exchanged for another of its size.
+    /// Passes the first `count` bytes of a buffer on. The buffer may be exchanged for another of its size.
     pub(crate) fn feed(&mut self, stream: Stream, buffer: &mut Vec<u8>, count: usize) {
         self.read = self.read.saturating_add(count);
         match &mut self.at {
@@ -70,13 +70,13 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
             At::There(conveyor, _) => {
                 let empty = conveyor.empties.try_recv().unwrap_or_else(|_| vec![0; CHUNK]);
                 let buffer = std::mem::replace(buffer, empty);
-                // A thread that is gone has panicked: the join reports it, and the log must be complete all the same.
+                // If the thread is gone it has panicked: the join reports it, and the log must be complete anyway.
                 let _ = conveyor.parcels.send(Parcel::Chunk { stream, buffer, count });
             }
         }
     }
 
-    /// Has the watcher flush what it made of the lines so far.
+    /// Flushes the watcher.
     pub(crate) fn flush(&mut self) {
         match &mut self.at {
             At::Here(cutter) => cutter.watcher.flush(),
@@ -96,7 +96,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
         }
     }
 
-    /// Has the rest read and gives the watcher back.
+    /// Processes the rest and returns the watcher.
     pub(crate) fn finish(self) -> W {
         let mut cutter = match self.at {
             At::Here(cutter) => cutter,
@@ -113,7 +113,7 @@ impl<'scope, 'env, W: Watcher + 'scope> Parser<'scope, 'env, W> {
     fn move_there(&mut self) {
         let (parcel_in, parcel_out) = sync_channel::<Parcel>(UNDER_WAY);
         let (empty_in, empty_out) = channel();
-        // The watcher goes there only once there is a thread: where none can be had, it must not be lost.
+        // The watcher is moved only once there is a thread: if none can be started, it must not be lost.
         let (cutter_in, cutter_out) = sync_channel::<Cutter<W>>(1);
         let thread = Builder::new().spawn_scoped(self.scope, move || {
             let mut cutter = cutter_out.recv().expect("the cutter follows the thread");
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Feeds numbered lines in chunks that cut them anywhere, and both streams' unended ends.
+    /// Feeds numbered lines in chunks with arbitrary boundaries, and unterminated ends of both streams.
     fn read(lines: usize) -> Counting {
         let text: Vec<u8> =
             (0..lines).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
@@ -216,7 +216,7 @@ mod tests {
         let written: usize = (0..lines).map(|line| format!("line {line}\n").len()).sum();
         assert_eq!((seen.lines, seen.bytes), (lines + 2, written + "cut short\nlast\n".len()));
         assert_eq!(seen.last, (Stream::Stderr, b"last".to_vec()));
-        // Here, there, and at the end here again for what was left.
+        // Here, on the other thread, and finally here again for the rest.
         assert_eq!(seen.threads.len(), 3, "{:?}", seen.threads);
     }
 }

@@ -1,17 +1,17 @@
-//! When a run is ended and how hard: the pure half of supervision.
+//! When and how a run is terminated: the pure half of supervision.
 //!
-//! The supervisor tells what happened and when; this machine says what to send to the guard and when to look again. It
-//! reads no clock. Times are spans since the start of the run as the run itself experienced them: while the person has
-//! it suspended, and while the machine sleeps, they stand still.
+//! The supervisor reports events with their times; this state machine returns what to send to the guard and when to
+//! check again. It reads no clock. Times are durations since the start of the run as experienced by the run: they stop
+//! while the person has it suspended, and while the machine sleeps.
 
 use std::time::Duration;
 
-/// How long a run may take, and how long it gets to end by itself.
+/// The limits of a run, and its grace periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopLimits {
     /// For the whole run.
     pub wall: Option<Duration>,
-    /// Without any progress, while no tool is at work.
+    /// Without any progress, while no tool is running.
     pub idle: Option<Duration>,
     /// Between the interrupt and the termination.
     pub interrupt_grace: Duration,
@@ -21,7 +21,7 @@ pub struct StopLimits {
     pub log: u64,
 }
 
-/// Why a run was ended by the harness.
+/// Why a run was terminated by the harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
     Wall(Duration),
@@ -30,22 +30,22 @@ pub enum StopReason {
     Person,
     /// The reader of the output asked for it.
     Watcher,
-    /// The output could not be kept.
+    /// The output could not be logged.
     LogFailed(String),
 }
 
-/// What the supervisor observed.
+/// An observation of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Observation {
-    /// Time went by. `last_progress` is when the watcher last saw progress; `busy` says a tool is at work.
+    /// Time has passed. `last_progress` is the watcher's last progress; `busy` means that a tool is running.
     Tick { last_progress: Duration, busy: bool },
-    /// The run is to end.
+    /// The run must end.
     Stop(StopReason),
-    /// It is to end now, without grace.
+    /// It must end now, without grace.
     StopNow,
 }
 
-/// What is to be sent to the run.
+/// An order to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Interrupt,
@@ -61,7 +61,7 @@ enum Phase {
     Killed,
 }
 
-/// The machine of one run.
+/// The state machine of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
     limits: StopLimits,
@@ -82,18 +82,18 @@ impl Protocol {
         }
     }
 
-    /// Why the run was ended; `None` while nothing asked for it.
+    /// Why the run was terminated; `None` if nothing asked for it.
     pub(crate) fn reason(&self) -> Option<&StopReason> {
         self.reason.as_ref()
     }
 
-    /// Takes in what happened at `now` and says what to send, if anything.
+    /// Processes an observation at `now` and returns the order to send, if any.
     pub(crate) fn handle(&mut self, now: Duration, observed: Observation) -> Option<Order> {
         match observed {
             Observation::Tick { last_progress, busy } => {
                 self.last_progress = last_progress.max(self.last_progress);
                 if self.busy && !busy {
-                    // The tool's own time does not count as silence of the agent.
+                    // A tool's running time does not count as silence of the agent.
                     self.last_progress = now;
                 }
                 self.busy = busy;
@@ -107,7 +107,7 @@ impl Protocol {
         }
     }
 
-    /// When to come back with a tick, if nothing else happens before.
+    /// When to call again with a tick, if nothing else happens before.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Running => {

@@ -1,6 +1,6 @@
-//! The line from whoever reads the output to whoever holds the limits: work goes on, a tool is busy, stop.
+//! The connection from the output's watcher to the supervisor: progress, a busy tool, stop.
 //!
-//! It is written for every event of a flood, so it is a few atomics; the supervisor is woken only for what cannot wait.
+//! It is written for every event of a flood, so it is a few atomics; the supervisor is woken only for urgent news.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How the watcher tells the supervisor that work goes on, or that it should not.
+/// How the watcher reports progress to the supervisor, or requests a stop.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     inner: Arc<PulseInner>,
@@ -42,18 +42,18 @@ impl Pulse {
         })
     }
 
-    /// How long ago this began: reading a clock is dear, so whoever needs the time asks once and passes it on.
+    /// The time since the start: reading a clock is expensive, so callers read it once and pass it on.
     pub fn elapsed(&self) -> Duration {
         self.inner.started.elapsed()
     }
 
-    /// Work went on at `at`.
+    /// There was progress at `at`.
     pub fn progress(&self, at: Duration) {
         let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
         self.inner.last_progress_ms.store(at, Ordering::Relaxed);
     }
 
-    /// Whether a tool is at work, so that silence means nothing.
+    /// Whether a tool is running, so that silence means nothing.
     pub fn set_busy(&self, busy: bool) {
         if self.inner.busy.swap(busy, Ordering::Relaxed) != busy {
             self.wake();
@@ -75,7 +75,7 @@ impl Pulse {
         while matches!(io::Read::read(&mut &self.inner.wake_read, &mut bytes), Ok(64)) {}
     }
 
-    /// What to poll for news of the watcher.
+    /// The descriptor to poll for news of the watcher.
     pub(crate) fn waker(&self) -> BorrowedFd<'_> {
         self.inner.wake_read.as_fd()
     }

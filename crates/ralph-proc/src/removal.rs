@@ -1,8 +1,8 @@
-//! Removal of directories with untrusted contents: by descriptors, following no link, however deep they are and whatever
-//! their permissions.
+//! Removes directories with untrusted contents: by descriptors, without following symlinks, at any depth and with any
+//! permissions.
 //!
-//! Nothing may be at work in them any more. What lies very deep is moved up first, so that neither paths nor recursion grow
-//! with the depth.
+//! No process may be active in them any more. Very deep directories are moved up first, so that neither paths nor
+//! recursion grow with the depth.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes whatever is at a path. What is not there is as good as removed.
+/// Removes anything at a path. A missing path counts as removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let found = match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
@@ -32,9 +32,9 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
-/// Opens a directory; its owner may do everything in it from then on.
+/// Opens a directory, giving its owner all permissions.
 fn open_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
-    // Not a link: it was checked, and no process is left that could have replaced it.
+    // Not a symlink: it was checked, and no process is left that could have replaced it.
     let _ = chmodat(&at, name, Mode::RWXU, AtFlags::empty());
     Ok(openat(&at, name, OPEN, Mode::empty())?)
 }
@@ -57,7 +57,7 @@ fn empty(top: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Removes what is in a directory; what lies too deep is moved up to the top.
+/// Removes the content of a directory; what is too deep is moved up to the top.
 fn empty_near(
     top: &OwnedFd,
     directory: &OwnedFd,
@@ -78,12 +78,12 @@ fn empty_near(
     Ok(())
 }
 
-/// Moves a directory up, to a name that is free.
+/// Moves a directory up, to an unused name.
 fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, lifted: &mut u64) -> io::Result<()> {
     loop {
         *lifted += 1;
         let new = format!("lifted-{lifted}");
-        // Made first: a rename would replace an empty directory that is not ours to lose track of.
+        // Created first: a rename would replace an empty directory that is not ours.
         match mkdirat(top, new.as_str(), Mode::RWXU) {
             Ok(()) => return Ok(renameat(from, name, top, new.as_str())?),
             Err(Errno::EXIST) => {}

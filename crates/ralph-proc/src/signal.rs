@@ -1,6 +1,6 @@
 //! The signals a person sends: Ctrl-C once and twice, Ctrl-Z, and the terminations of a service manager.
 //!
-//! Handlers only write a byte into a pipe; whoever waits polls it. There is one set of handlers per process.
+//! Handlers only write a byte into a pipe, which the waiting code polls. There is one set of handlers per process.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::low_level;
 
-/// What the person wants.
+/// The person's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalRequest {
     /// Ctrl-C, a termination, or the end of the terminal.
@@ -21,7 +21,7 @@ pub enum SignalRequest {
     Suspend,
 }
 
-/// Where signals arrive.
+/// Receives signals.
 #[derive(Debug)]
 pub struct SignalPipe {
     stop: UnixStream,
@@ -30,7 +30,7 @@ pub struct SignalPipe {
 }
 
 impl SignalPipe {
-    /// Takes over the signals of this process.
+    /// Installs the signal handlers of this process.
     pub fn install() -> io::Result<SignalPipe> {
         let (stop, stop_write) = UnixStream::pair()?;
         let (suspend, suspend_write) = UnixStream::pair()?;
@@ -40,17 +40,17 @@ impl SignalPipe {
             low_level::pipe::register(signal, stop_write.try_clone()?)?;
         }
         low_level::pipe::register(SIGTSTP, suspend_write)?;
-        // A file that may not grow is an error to be told, not a reason to die.
+        // An exceeded file size limit must be a reportable error, not fatal.
         signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default())?;
         Ok(SignalPipe { stop, stop_write, suspend })
     }
 
-    /// What to poll for reading; a wish may then be taken.
+    /// The descriptors to poll for reading; then a request may be available.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.stop.as_fd(), self.suspend.as_fd()]
     }
 
-    /// Takes one wish that arrived, if any. Stops come first.
+    /// Takes one pending request, if any. Stops come first.
     pub fn take(&self) -> Option<SignalRequest> {
         if self.take_stop() {
             return Some(SignalRequest::Stop);
@@ -58,18 +58,18 @@ impl SignalPipe {
         take_byte(&self.suspend).then_some(SignalRequest::Suspend)
     }
 
-    /// Takes a request to stop that arrived, if there is one.
+    /// Takes a pending stop request, if there is one.
     pub(crate) fn take_stop(&self) -> bool {
         take_byte(&self.stop)
     }
 
-    /// Has a request to stop that was taken count for whoever looks next.
+    /// Puts a consumed stop request back for the next reader.
     pub(crate) fn put_back_stop(&self) {
         // If the pipe is full there are others.
         let _ = rustix::io::write(&self.stop_write, &[0]);
     }
 
-    /// Waits for a wish, at most for `timeout`. Ctrl-Z is granted here: the wait goes on when the process does.
+    /// Waits for a request, at most `timeout`. Ctrl-Z is handled here: the wait continues when the process does.
     pub fn wait(&self, timeout: Duration) -> Option<SignalRequest> {
         let mut polled = self.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let _ = poll(&mut polled, Timespec::try_from(timeout).ok().as_ref());
@@ -81,12 +81,12 @@ impl SignalPipe {
     }
 }
 
-/// Stops this process as Ctrl-Z would have, and returns when it is continued.
+/// Stops this process like Ctrl-Z, and returns when it is continued.
 pub(crate) fn suspend_self() -> io::Result<()> {
     low_level::emulate_default_handler(SIGTSTP)
 }
 
-/// Has a question asked and waits until something can be read; `false` if the person would rather stop.
+/// Asks a question and waits for input; `false` if the person stops.
 pub fn wait_for_input(input: impl AsFd, ask: impl FnOnce()) -> io::Result<bool> {
     let (stop, stop_write) = UnixStream::pair()?;
     stop.set_nonblocking(true)?;
@@ -94,7 +94,7 @@ pub fn wait_for_input(input: impl AsFd, ask: impl FnOnce()) -> io::Result<bool> 
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         registered.push(low_level::pipe::register(signal, stop_write.try_clone()?)?);
     }
-    // A person who sees the question may stop it.
+    // Once the question is shown, the person may stop it.
     ask();
     let waited = loop {
         let mut polled =

@@ -1,8 +1,8 @@
-//! One supervised run: start the guard, keep the output, hold the limits, end everything.
+//! One supervised run: starts the guard, logs the output, enforces the limits, terminates everything.
 //!
-//! One thread does it all, because starting threads would cost more than most runs print; only a flood is read on another
-//! ([`crate::parser`]). The run is over when the guard
-//! says that the program and all its descendants have ended, never when a pipe reaches its end.
+//! One thread does it all, because starting threads would cost more than most runs' output; only a flood is read on
+//! another ([`crate::parser`]). The run has ended when the guard reports that the program and all its descendants have
+//! ended, never when a pipe reaches its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,32 +26,32 @@ use crate::trace::Looked;
 use crate::tree::{self, ProcessIdentity};
 use crate::{fault, host};
 
-/// How long the pipes may stay open after everything of the run has ended. A process that holds them then does not belong
-/// to the run.
+/// How long the pipes may stay open after all processes of the run have ended. A process that still holds them does not
+/// belong to the run.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything a run needs besides its command.
 pub struct Supervision<'a> {
     pub launcher: &'a mut Launcher,
     pub limits: StopLimits,
-    /// Keeps stdout, byte for byte up to the limit.
+    /// The log of stdout, byte for byte up to the limit.
     pub stdout_log: Log,
-    /// Keeps stderr, byte for byte up to the limit.
+    /// The log of stderr, byte for byte up to the limit.
     pub stderr_log: Log,
     pub pulse: Pulse,
-    /// Where the person's signals arrive. `None` leaves them alone.
+    /// The person's signals. `None` ignores them.
     pub signals: Option<&'a SignalPipe>,
-    /// Another source of requests while the run goes on.
+    /// Another source of requests during the run.
     pub visitor: Option<Visitor<'a>>,
-    /// Where the guard notes that nothing of the run is left.
+    /// Where the guard records that no process of the run is left.
     pub end_note: Option<EndNote>,
-    /// Told as soon as the guard runs, before the program starts: what must be ended after a crash.
+    /// Called as soon as the guard runs, before the program starts: what must be terminated after a crash.
     pub on_guard: &'a mut dyn FnMut(&ProcessIdentity),
 }
 
-/// Called by the supervising thread while a run goes on, so that no thread of its own is needed.
+/// Called by the supervising thread during a run, which avoids a separate thread.
 pub struct Visitor<'a> {
-    /// Called when there is something to read here.
+    /// Called when this is readable.
     pub fd: Option<OwnedFd>,
     /// Called this often, whether or not there is something to read.
     pub every: Option<Duration>,
@@ -65,18 +65,18 @@ pub struct Finished {
     pub code: Option<i32>,
     /// The signal that ended the program, if one did.
     pub signal: Option<i32>,
-    /// Why the harness ended it, if it did.
+    /// Why the harness terminated it, if it did.
     pub stopped: Option<StopReason>,
     pub kept: LoggedBytes,
     /// Processor time of the program and all its descendants.
     pub cpu: Duration,
-    /// Processes the program left behind, which were ended.
+    /// Leftover processes, which were terminated.
     pub leftovers: usize,
-    /// Something else than the run's own processes still held its pipes.
+    /// Whether a process outside the run still held its pipes.
     pub pipes_held: bool,
-    /// How long the run lasted, as it experienced it.
+    /// The duration of the run, as experienced by it.
     pub elapsed: Duration,
-    /// What the program looked for, where that was asked for and could be told.
+    /// The program's file lookups, if requested and available.
     pub looked: Option<Looked>,
 }
 
@@ -112,13 +112,13 @@ pub enum SuperviseError {
     Broken(#[source] io::Error),
 }
 
-/// Runs a command to its end, and everything it started. The watcher comes back in any case.
+/// Runs a command and all its descendants to their end. The watcher is returned in any case.
 pub fn supervise<W: Watcher>(
     spec: &CommandSpec,
     supervision: Supervision<'_>,
     watcher: W,
 ) -> (W, Result<Finished, SuperviseError>) {
-    // A stop request during preparation means that nothing new is started.
+    // After a stop request during preparation nothing new is started.
     if supervision.signals.is_some_and(SignalPipe::take_stop) {
         return (watcher, Ok(Finished::before_its_start()));
     }
@@ -128,7 +128,7 @@ pub fn supervise<W: Watcher>(
     }
 }
 
-/// A run whose guard waits for its request to be carried out.
+/// A run whose guard has not carried out its request yet.
 struct Begun<'a> {
     session: Session<'a>,
     channels: [OutputPipe; 2],
@@ -176,7 +176,7 @@ fn start_guard(launcher: &mut Launcher) -> io::Result<(i32, UnixStream, [OwnedFd
     let (stdout, stdout_write) = io::pipe()?;
     let (stderr, stderr_write) = io::pipe()?;
     for ours in [&stdout, &stderr] {
-        // Only our end: the agent's must block as it expects.
+        // Only our end: the agent's must block as usual.
         rustix::io::ioctl_fionbio(ours, true)?;
     }
     let guard = launcher.launch([theirs.as_fd(), stdout_write.as_fd(), stderr_write.as_fd()])?;
@@ -200,9 +200,9 @@ struct Session<'a> {
     pulse: Pulse,
     started: Instant,
     paused: Duration,
-    /// How often the person asked for an end.
+    /// How often the person asked to stop.
     stops: u32,
-    /// When the guard started: nothing of the run is older.
+    /// When the guard started: no process of the run is older.
     guard_start: u64,
 }
 
@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
         spec: &CommandSpec,
         supervision: Supervision<'a>,
     ) -> Result<Begun<'a>, SuperviseError> {
-        // If the guard is killed (only possible without the kernel boundary), its charges come to us.
+        // If the guard is killed (only possible without the kernel boundary), its children are reparented to us.
         host::adopt_orphans().map_err(SuperviseError::Broken)?;
         let (guard, control, [stdout, stderr]) =
             start_guard(supervision.launcher).map_err(SuperviseError::Guard)?;
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
         Ok(Begun { session, channels, signals, visitor })
     }
 
-    /// Sums the run up once everything of it has ended.
+    /// Summarises the run once all its processes have ended.
     fn conclude(
         &mut self,
         ended: Result<Ended, SuperviseError>,
@@ -255,7 +255,7 @@ impl<'a> Session<'a> {
             && stopped.is_none()
             && let Some(signals) = signals
         {
-            // Nothing was stopped by it: it is for whatever comes next.
+            // It stopped nothing: keep it for the next step.
             signals.put_back_stop();
         }
         let kept = match kept {
@@ -277,8 +277,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns why the harness ended the run. One that had ended by itself when the order came, while what it left behind
-    /// was being ended, was not: its work is done.
+    /// Returns why the harness terminated the run. If it had ended by itself when the order came, while its leftovers
+    /// were being terminated, it was not: its work is done.
     fn reason_of(&self, ended: &Ended) -> Option<StopReason> {
         let is_too_late = |reason: &&StopReason| {
             let is_outside = match reason {
@@ -290,7 +290,7 @@ impl<'a> Session<'a> {
         self.protocol.reason().filter(|reason| !is_too_late(reason)).cloned()
     }
 
-    /// Time since the start, without the time it was suspended. The clock itself stands still while the machine sleeps.
+    /// Time since the start, without suspended time. The clock itself stops while the machine sleeps.
     fn now(&self) -> Duration {
         self.started.elapsed().saturating_sub(self.paused)
     }
@@ -301,11 +301,11 @@ impl<'a> Session<'a> {
     }
 
     fn order(&mut self, order: GuardOrder) {
-        // A guard that has gone will be noticed by its closed socket.
+        // A dead guard is noticed by its closed socket.
         let _ = self.control.send(&order);
     }
 
-    /// Holds the limits until the guard tells that everything has ended.
+    /// Enforces the limits until the guard reports that everything has ended.
     fn follow<'scope, W: Watcher + 'scope>(
         &mut self,
         signals: Option<&SignalPipe>,
@@ -380,7 +380,7 @@ impl<'a> Session<'a> {
                 if signals.is_none() {
                     return;
                 }
-                // What was done before the pause is measured before the clock is shifted.
+                // Measure what happened before the pause before the clock is shifted.
                 self.tick();
                 self.order(GuardOrder::Pause);
                 let since = Instant::now();
@@ -391,8 +391,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits for the guard, the person, the watcher, the visitor or the timeout. Returns whether the guard has something
-    /// to say, and whether the visitor knocked.
+    /// Waits for the guard, the person, the watcher, the visitor or the timeout. Returns whether the guard has a
+    /// message, and whether the visitor is ready.
     fn wait<'f>(
         &'f self,
         timeout: Option<Duration>,
@@ -428,9 +428,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// After a run whose guard did not tell of its end: everything that came to us is ended.
+    /// After a run whose guard did not report its end: terminates everything that was reparented to us.
     ///
-    /// What came to us is of this run if it is no older than the guard was.
+    /// A reparented process belongs to this run if it is not older than the guard.
     fn clean_up(&mut self, error: SuperviseError) -> SuperviseError {
         if tree::started_at(self.guard, self.guard_start) {
             tree::signal_all(&[self.guard], Signal::KILL);

@@ -1,6 +1,7 @@
-//! Process trees as the system shows them: who descends from whom, who carries a run's mark.
+//! Process trees: descendants, and processes with a run's mark.
 //!
-//! A process id alone proves nothing, ids are used again; together with its start time and the boot it is an identity.
+//! A process id alone proves nothing, because ids are reused; together with its start time and the boot it is an
+//! identity.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -15,7 +16,7 @@ use crate::{sys, witness};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub pid: i32,
-    /// When it started, in a unit of the system's.
+    /// Its start time, in a system-specific unit.
     pub start: u64,
     pub boot: String,
 }
@@ -35,7 +36,7 @@ impl ProcessIdentity {
         own.clone()
     }
 
-    /// The identity of a living process.
+    /// The identity of a live process.
     pub fn of(pid: i32) -> Option<ProcessIdentity> {
         Some(ProcessIdentity { pid, start: start_time(pid)?, boot: boot_id() })
     }
@@ -46,7 +47,7 @@ impl ProcessIdentity {
     }
 }
 
-/// Returns the processes that this one descends from, as far as can be seen: the parent first.
+/// Returns the ancestors of this process, as far as visible: the parent first.
 pub fn ancestors() -> Vec<i32> {
     let mut found = Vec::new();
     let mut next = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
@@ -61,7 +62,7 @@ fn start_time(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
 
-/// Whether a living process of that id is the one that started at that time.
+/// Whether a live process of that id is the one that started at that time.
 pub(crate) fn started_at(pid: i32, start: u64) -> bool {
     start_time(pid) == Some(start)
 }
@@ -71,7 +72,7 @@ pub(crate) fn started_since(pid: i32, start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.start >= start)
 }
 
-/// Everything that descends from `root`, nearest first, without `root` itself.
+/// All descendants of `root`, nearest first, without `root` itself.
 pub(crate) fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut scanned: Option<HashMap<i32, Vec<i32>>> = None;
@@ -79,7 +80,7 @@ pub(crate) fn descendants(root: i32) -> Vec<i32> {
     while let Some(pid) = open.pop() {
         let children = match listed_children(pid) {
             Some(children) => children,
-            // Kernels without CONFIG_PROC_CHILDREN: ask every process for its parent, once.
+            // Kernels without CONFIG_PROC_CHILDREN: query the parent of every process, once.
             None => scanned.get_or_insert_with(by_parent).get(&pid).cloned().unwrap_or_default(),
         };
         for child in children {
@@ -102,13 +103,13 @@ fn by_parent() -> HashMap<i32, Vec<i32>> {
     map
 }
 
-/// Every living process whose environment holds `NAME=value` exactly.
+/// Every live process whose environment contains `NAME=value` exactly.
 pub fn marked(name: &str, value: &str) -> Vec<i32> {
     let wanted = format!("{name}={value}");
     witness::look(move || holding(wanted.as_bytes()))
 }
 
-/// Every living process but this one whose environment has an entry.
+/// Every live process except this one whose environment has an entry.
 fn holding(wanted: &[u8]) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     all().into_iter().filter(|pid| *pid != own && environment_holds(*pid, wanted)).collect()
@@ -118,17 +119,17 @@ fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
     host::environment_holds(pid, wanted) && start_time(pid).is_some()
 }
 
-/// Sends a signal to each; those that are gone are no matter.
+/// Sends a signal to each; missing ones are ignored.
 pub(crate) fn signal_all(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Kills processes and all that descends from them. Each is stopped first, so that it cannot fork away in between.
+/// Kills processes and all their descendants. Each is stopped first, so that it cannot fork in between.
 ///
-/// Whatever is found is killed at once, in every pass: processes that start others and have each other continued would
-/// otherwise never all be stopped. Returns how many were killed. The caller repeats until nothing is left.
+/// Processes found are killed at once, in every pass: otherwise processes that fork and continue each other could never
+/// all be stopped. Returns how many were killed. The caller repeats until nothing is left.
 pub fn kill_with_descendants(roots: &[i32]) -> usize {
     let mut killed = BTreeSet::new();
     loop {
@@ -145,9 +146,9 @@ pub fn kill_with_descendants(roots: &[i32]) -> usize {
     }
 }
 
-/// Kills what descends from a process that adopts orphans, each as soon as it is seen. Returns how many there were.
+/// Kills the descendants of a process that adopts orphans, each as soon as it is found. Returns their number.
 ///
-/// What such a process started a moment before comes to that process, and is seen in the next pass.
+/// Children that such a process started a moment before are reparented to the adopter, and found in the next pass.
 pub(crate) fn kill_descendants(adopter: i32) -> usize {
     let mut killed = 0;
     let mut open = vec![adopter];
@@ -168,7 +169,7 @@ pub(crate) fn kill_descendants(adopter: i32) -> usize {
     killed
 }
 
-/// Stops all processes but the caller's and those that never stop, in a namespace whose first process calls this.
+/// Stops all processes of a namespace except the caller, its first process, and those that never stop.
 pub(crate) fn stop_everybody() {
     const PASSES: usize = 100;
     let own = own_pid();
@@ -183,12 +184,12 @@ pub(crate) fn stop_everybody() {
     }
 }
 
-/// Signals all processes of a namespace but its first, which calls this. Returns whether there was none.
+/// Signals all processes of a namespace except its first, the caller. Returns whether there was none.
 pub(crate) fn signal_everybody(signal: Signal) -> bool {
     sys::signal_everybody(signal).is_err()
 }
 
-/// How many processes live in a namespace beside its first, which calls this.
+/// The number of live processes in a namespace except its first, the caller.
 pub(crate) fn everybody() -> usize {
     let own = own_pid();
     all().into_iter().filter(|pid| *pid != own && start_time(*pid).is_some()).count()
@@ -198,10 +199,10 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Stops what `list` finds.
+/// Stops the processes that `list` finds.
 ///
-/// What was forked between the look and the stop is found at the next look, and cannot fork then: so it is looked again
-/// until nothing new turns up.
+/// Processes forked between the listing and the stop are found at the next listing, and cannot fork then: so this
+/// repeats until nothing new is found.
 pub(crate) fn stop_all(list: impl Fn() -> Vec<i32>) {
     let mut stopped: Vec<i32> = Vec::new();
     loop {

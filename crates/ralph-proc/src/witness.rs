@@ -1,5 +1,5 @@
-//! A thread that was started before this process gave up rights, for looking at other processes: to one that is held to
-//! bounds of its own, the kernel shows neither what others have open nor their variables.
+//! A thread started before this process gave up privileges, for inspecting other processes: to a confined process the
+//! kernel shows neither others' open files nor their variables.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,7 +9,7 @@ type Task = Box<dyn FnOnce() + Send>;
 
 static WITNESS: OnceLock<Mutex<Sender<Task>>> = OnceLock::new();
 
-/// Starts it. It only ever does what is asked of it by [`look`].
+/// Starts it. It only executes requests of [`look`].
 pub(crate) fn start() {
     WITNESS.get_or_init(|| {
         let (tasks, waiting) = mpsc::channel::<Task>();
@@ -18,7 +18,7 @@ pub(crate) fn start() {
     });
 }
 
-/// Looks at other processes with the rights that this one began with.
+/// Inspects other processes with the initial privileges of this one.
 pub fn look<T: Send + 'static>(at: impl FnOnce() -> T + Send + 'static) -> T {
     let Some(witness) = WITNESS.get() else { return at() };
     let (answer, answered) = mpsc::sync_channel(1);

@@ -1,8 +1,8 @@
 //! New objects of a commit: trees that differ in a few files, and writing them to disk.
 //!
 //! Objects are written under temporary names, renamed when they are complete, and synced under their final names, which
-//! makes content and name durable: a crash never leaves half an object under its name. A power failure in between may leave
-//! an object that nothing refers to yet. An object that exists is written again, which repairs it if it was damaged.
+//! makes content and name durable: a crash never leaves half an object under its name. A power failure in between may
+//! leave an object that nothing refers to yet. An existing object is written again, which repairs it if it was damaged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them, and what the kernel does for a supervisor.
+//! Processes from `/proc`, and kernel features for a supervisor.
 
 use std::fs;
 use std::io::{self, Read};
@@ -17,43 +17,43 @@ use super::ProcessStat;
 pub(crate) const SEND: SendFlags = SendFlags::NOSIGNAL;
 pub(crate) const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-/// Has orphans among the descendants of this process become its children.
+/// Makes orphaned descendants children of this process.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Has the kernel kill this process when its parent ends.
+/// Makes the kernel kill this process when its parent dies.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Keeps set-uid programs from giving this process, and what it starts, another user's rights.
+/// Prevents this process and its descendants from gaining privileges through set-uid programs.
 pub(crate) fn refuse_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// Keeps other processes of the same user from looking into this one.
+/// Prevents other processes of the same user from inspecting this one.
 pub(crate) fn close_to_others() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Has the kernel end a process before others if memory runs out.
+/// Makes the kernel kill a process before others if memory runs out.
 pub(crate) fn make_expendable(pid: i32) {
     let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "500");
 }
 
-/// Gives a pipe more room, if the user does not have too many.
+/// Enlarges a pipe, if the user's quota allows.
 pub(crate) fn grow_pipe(pipe: impl AsFd, size: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, size);
 }
 
-/// The running program: not by its path, where an upgrade may have put another since.
+/// The running program: not by its path, which an upgrade may have replaced.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/self/exe"))
 }
 
-/// Processes of a run that came to nobody: here they come to their guard.
+/// Orphaned processes of a run: on Linux they are reparented to their guard.
 #[derive(Debug)]
 pub(crate) struct Strays;
 
@@ -81,14 +81,14 @@ pub(crate) fn boot_time() -> Option<i64> {
 
 pub(crate) fn stat(pid: i32) -> Option<ProcessStat> {
     let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
-    // The kernel does not say how long it is: with room for all of it, it is read at once.
+    // The kernel does not report its size: with enough capacity it is read at once.
     let mut text = String::with_capacity(1024);
     file.read_to_string(&mut text).ok()?;
     parse_stat(&text)
 }
 
 fn parse_stat(text: &str) -> Option<ProcessStat> {
-    // The command name stands in parentheses and may itself hold parentheses and blanks.
+    // The command name is in parentheses and may itself contain parentheses and blanks.
     let rest = text.get(text.rfind(')')? + 2..)?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;
@@ -105,7 +105,7 @@ pub(crate) fn all() -> Vec<i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The living children of a process, from the kernel's own list where it keeps one.
+/// The live children of a process, from the kernel's own list if available.
 pub(crate) fn listed_children(pid: i32) -> Option<Vec<i32>> {
     let mut children = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -121,7 +121,7 @@ pub(crate) fn listed_children(pid: i32) -> Option<Vec<i32>> {
 pub(crate) fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
     let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else { return false };
     let mut environment = Vec::new();
-    // An environment is bounded by the kernel, but not by much: two megabytes and a bit.
+    // The kernel bounds an environment only at slightly more than two megabytes.
     if file.take(4 << 20).read_to_end(&mut environment).is_err() {
         return false;
     }

@@ -1,8 +1,8 @@
 //! Processes as the kernel of macOS lists them.
 //!
-//! There is no process that adopts orphans but the first, none ends with its parent, and no privileges can be refused.
-//! What a run orphans is found by its session, and by the run's mark in its environment. A process that leaves the session
-//! and clears its environment, or that the system shields from questions, is not found.
+//! Only the first process adopts orphans, no process dies with its parent, and privileges cannot be refused. Orphans of
+//! a run are found by its session, and by the run's mark in their environment. A process that leaves the session and
+//! clears its environment, or that the system hides, is not found.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,28 +18,28 @@ use crate::sys::macos as calls;
 pub(crate) const SEND: SendFlags = SendFlags::empty();
 pub(crate) const RECEIVE: RecvFlags = RecvFlags::empty();
 
-/// Orphans go to the first process of the machine: [`Strays`] looks for them.
+/// Orphans are reparented to the first process of the machine: [`Strays`] searches for them.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail where it can be done")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Cannot be done. The next start looks for what is left of a run whose guard was killed.
+/// Unsupported. The next start searches for leftovers of a run whose guard was killed.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail where it can be done")]
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Cannot be done. A set-uid program that a run starts has rights of its own.
+/// Unsupported. A set-uid program started by a run has its own privileges.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail where it can be done")]
 pub(crate) fn refuse_new_privileges() -> io::Result<()> {
     Ok(())
 }
 
-/// Only matters where a run has process ids of its own.
+/// Only matters with a pid namespace.
 pub(crate) fn close_to_others() {}
 
-/// The system decides by itself what it ends if memory runs out.
+/// The system itself decides what to kill if memory runs out.
 pub(crate) fn make_expendable(_pid: i32) {}
 
 /// Pipes grow by themselves.
@@ -50,7 +50,7 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// Processes of a run that came to nobody.
+/// Orphaned processes of a run.
 #[derive(Debug)]
 pub(crate) struct Strays {
     session: i32,
@@ -58,12 +58,12 @@ pub(crate) struct Strays {
 }
 
 impl Strays {
-    /// Those of a run whose program leads a session. The mark is the entry of the environment that all of them began with.
+    /// Those of a run whose program leads a session. The mark is the environment entry with which all of them began.
     pub(crate) fn of(program: i32, mark: Option<Vec<u8>>) -> Strays {
         Strays { session: program, mark }
     }
 
-    /// Looks at every process but this one and the dead.
+    /// Checks every process except this one and dead ones.
     pub(crate) fn find(&self) -> Vec<i32> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let belongs = |pid: &i32| {
@@ -102,13 +102,13 @@ pub(crate) fn all() -> Vec<i32> {
     calls::all_processes()
 }
 
-/// The living children of a process.
+/// The live children of a process.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere there may be no such list")]
 pub(crate) fn listed_children(pid: i32) -> Option<Vec<i32>> {
     Some(calls::children_of(pid))
 }
 
-/// Whether the environment of a process has an entry. Arguments are told with it, and count as well.
+/// Whether the environment of a process has an entry. Arguments are returned with it, and match as well.
 pub(crate) fn environment_holds(pid: i32, wanted: &[u8]) -> bool {
     let words = calls::arguments_of(pid).unwrap_or_default();
     words.split(|byte| *byte == 0).any(|entry| entry == wanted)

@@ -1,7 +1,7 @@
-//! What Linux and macOS do differently for the supervision of processes, under the same names.
+//! The differences between Linux and macOS in process supervision, behind the same names.
 //!
-//! Where macOS lacks something, the difference is a weaker promise that `ralph doctor` prints: orphans come to nobody's care
-//! but are looked for, and nothing ends by itself with the process that started it.
+//! Where macOS lacks a feature, the guarantee is weaker, which `ralph doctor` reports: orphans are not adopted but
+//! searched for, and no process dies automatically with its parent.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,11 +15,11 @@ pub(crate) use linux::*;
 #[cfg(target_os = "macos")]
 pub(crate) use macos::*;
 
-/// What matters here of a process.
+/// The relevant facts about a process.
 #[derive(Debug)]
 pub(crate) struct ProcessStat {
     pub(crate) parent: i32,
-    /// When it started, in a unit of the system's.
+    /// Its start time, in a system-specific unit.
     pub(crate) start: u64,
     pub(crate) zombie: bool,
     /// It is neither stopped nor dead.

@@ -1,4 +1,4 @@
-//! Namespaces as Linux has them: what is mounted for a run, in which order, and the trial.
+//! Linux namespaces: the mounts of a run, their order, and the probe.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ use rustix::mount::{
     mount_change, move_mount, open_tree,
 };
 
-/// Names the step, and the path, that an error belongs to.
+/// Adds the step and the path to an error.
 trait At<T> {
     fn at(self, step: SetupStep) -> Result<T, SetupError>;
     fn on(self, step: SetupStep, path: &Path) -> Result<T, SetupError>;
@@ -41,7 +41,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Must be read before the namespaces are made: in a new one no id is mapped at first.
+    /// Must be read before the namespaces are created: in a new one no id is mapped at first.
     pub(crate) fn own() -> Ids {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         Ids { user: user.as_raw(), group: group.as_raw() }
@@ -54,13 +54,13 @@ impl SetupError {
     }
 }
 
-/// Forks the calling process into the namespaces of a view. `None` in the child, which is to [`enter`] it.
+/// Forks the calling process into the namespaces of a view. Returns `None` in the child, which must call [`enter`].
 pub(crate) fn fork_into(view: &View) -> Result<Option<i32>, SetupError> {
     sys::namespace::fork_into(NamespaceFlags { pid: view.pid, net: view.net })
         .at(SetupStep::Namespaces)
 }
 
-/// Makes the view: mounts what is to be seen, and gives up what was needed to do so.
+/// Creates the view: mounts what must be visible, and drops the privileges needed for that.
 ///
 /// The process must be the child of [`fork_into`].
 pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), SetupError> {
@@ -70,10 +70,10 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
     fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at(SetupStep::Ids)?;
     let all = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", all).at(SetupStep::Mounts)?;
-    // A working directory would lead past the mounts below.
+    // A working directory would bypass the mounts below.
     rustix::process::chdir("/").at(SetupStep::Mounts)?;
     let plan = Plan::of(view, writable);
-    // Clones of what may be written are taken while it can be.
+    // Clones of writable paths are taken while that is possible.
     let mut mounts = Vec::new();
     for path in &plan.writable {
         if let Some(mount) = Mount::clone_of(path)? {
@@ -115,7 +115,7 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
     sys::linux::drop_capabilities().at(SetupStep::View)
 }
 
-/// A piece of the file system that is to be seen at a path.
+/// A part of the file system to mount at a path.
 struct Mount {
     path: PathBuf,
     tree: OwnedFd,
@@ -123,7 +123,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// Takes what is at a path now, with all mounts below it; `None` if nothing is there.
+    /// Clones what is at a path now, with all mounts below it; `None` if it does not exist.
     fn clone_of(path: &Path) -> Result<Option<Mount>, SetupError> {
         let opened = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
         let from = match opened {
@@ -148,7 +148,7 @@ fn attach(mount: &OwnedFd, path: &Path) -> rustix::io::Result<()> {
     move_mount(mount, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// A file system that was made for this view and is not mounted yet.
+/// A file system created for this view and not mounted yet.
 fn file_system(
     kind: &str,
     options: &[(&str, &str)],
@@ -169,7 +169,7 @@ fn file_system(
 const QUIET: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
-/// Makes a directory with a layer over it, while both parts can still be written.
+/// Creates an overlay over a directory, while both parts can still be written.
 fn layer(layered: &Layered) -> Result<(OwnedFd, PathBuf), SetupError> {
     let upper = Path::new(&layered.upper);
     let [changes, work] = ["changes", "work"].map(|name| upper.join(name));
@@ -188,7 +188,7 @@ fn layer(layered: &Layered) -> Result<(OwnedFd, PathBuf), SetupError> {
     Ok((mount, PathBuf::from(&layered.target)))
 }
 
-/// The devices that root's runs have: with an own `/dev`, no disk can be read by whoever owns it.
+/// The devices for root's runs: with a separate `/dev`, root cannot read disks.
 const OWN_DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 fn device_nodes() -> Result<Vec<Mount>, SetupError> {
@@ -310,10 +310,10 @@ fn seal(mount: &OwnedFd) -> io::Result<()> {
     sys::namespace::make_this_read_only(mount.as_fd())
 }
 
-/// What root could change the machine by, with no capability at all.
+/// Files by which root could change the machine even without capabilities.
 const MACHINE: [&str; 7] = ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"];
 
-/// Mounts the processes of the new namespace.
+/// Mounts `/proc` of the new namespace.
 fn processes(is_root: bool) -> Result<(), SetupError> {
     let at = SetupStep::Processes;
     let proc = file_system("proc", &[], QUIET | MountAttrFlags::MOUNT_ATTR_NOEXEC).at(at)?;
@@ -342,7 +342,7 @@ impl Plan {
         let paths = |list: &[String]| -> Vec<PathBuf> { list.iter().map(PathBuf::from).collect() };
         let writable = paths(writable);
         let mut plan = Plan::default();
-        // What is granted as a whole is not emptied.
+        // A directory that is granted as a whole is not emptied.
         let emptied = paths(&view.emptied).into_iter();
         plan.emptied = emptied
             .filter(|path| path.is_dir() && path.parent().is_some())
@@ -396,7 +396,7 @@ impl Plan {
     }
 }
 
-/// Mounts a piece where it was, in directories that may have become empty since.
+/// Mounts a part at its original path, in directories that may have been emptied.
 fn place(mount: &Mount) -> Result<(), SetupError> {
     let path = &mount.path;
     if fs::symlink_metadata(path).is_err() {
@@ -416,7 +416,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// Drops every path that is there with another.
+/// Drops every path that is already included in another.
 fn outermost(mut paths: Vec<PathBuf>, emptied: &[PathBuf]) -> Vec<PathBuf> {
     paths.sort();
     let mut kept: Vec<PathBuf> = Vec::new();
@@ -428,7 +428,7 @@ fn outermost(mut paths: Vec<PathBuf>, emptied: &[PathBuf]) -> Vec<PathBuf> {
     kept
 }
 
-/// Whether a path lies below another, and no directory that is emptied between the two.
+/// Whether a path is below another, without an emptied directory between the two.
 fn is_within(path: &Path, outer: &Path, emptied: &[PathBuf]) -> bool {
     let between = |empty: &PathBuf| empty.starts_with(outer) && path.starts_with(empty);
     path.starts_with(outer) && !emptied.iter().any(between)
@@ -475,7 +475,7 @@ impl KnownLinks {
     }
 }
 
-/// Takes `..` out of a path whose links were resolved so far.
+/// Removes `..` from a path whose symlinks were resolved so far.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -490,7 +490,8 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Tries out what of the second layer this machine allows, in a process of its own; once, as it costs a few milliseconds.
+/// Probes in a separate process which parts of the second layer this machine allows; once, because it costs a few
+/// milliseconds.
 pub(crate) fn probe() -> NamespaceSupport {
     static FOUND: std::sync::OnceLock<NamespaceSupport> = std::sync::OnceLock::new();
     *FOUND.get_or_init(ask)
@@ -512,7 +513,7 @@ fn ask() -> NamespaceSupport {
     }
 }
 
-/// Tries it out and prints the result. Returns the exit code of the process.
+/// Runs the probe and prints the result. Returns the exit code of the process.
 pub(crate) fn serve_probe() -> i32 {
     let mut first = None;
     let mut support = NamespaceSupport::default();

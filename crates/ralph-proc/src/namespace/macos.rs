@@ -1,10 +1,10 @@
-//! macOS has no namespaces: whoever asks for a view of its own is refused, and the trial says so.
+//! macOS has no namespaces: a requested view is refused, and the probe reports that.
 
 use std::io;
 
 use super::{NamespaceRefusal, NamespaceSupport, SetupError, SetupStep, View};
 
-/// Nobody needs to be mapped.
+/// No mapping is needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids;
 
@@ -32,7 +32,7 @@ pub(crate) fn probe() -> NamespaceSupport {
     NamespaceSupport { refusal: Some(refusal), ..NamespaceSupport::default() }
 }
 
-/// Nothing is tried in a process of its own here. Returns the exit code of one that was asked to.
+/// There is no probe process here. Returns the exit code of one that was requested.
 pub(crate) fn serve_probe() -> i32 {
     1
 }

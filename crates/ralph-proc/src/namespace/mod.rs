@@ -1,12 +1,12 @@
-//! The second layer: namespaces in which a run sees, signals and reaches nothing but what is its own.
+//! The second layer: namespaces in which a run sees, signals and reaches only what is its own.
 //!
-//! Inside, everything is read-only but for the paths that are granted; `/tmp`, `/dev/shm` and the terminals are the run's own;
-//! of some directories only what is named is there. The run has process ids of its own, and all of its processes end
-//! with the first of them, which is its guard. Landlock comes on top of it, inside.
+//! Inside, everything is read-only except for granted paths; `/tmp`, `/dev/shm` and the terminals are the run's own;
+//! some directories contain only what is named. The run has its own pid namespace, and all of its processes die with
+//! the first of them, which is its guard. Landlock is applied inside as well.
 //!
-//! Whether a machine allows this can only be told by doing it to the end: some let a process make namespaces and refuse
-//! what is to be done in them. So [`probe`] does it all in a trial, and says at which step it was refused. Only Linux has
-//! them; elsewhere every step is refused.
+//! Whether a machine allows this can only be determined by a full attempt: some let a process create namespaces and
+//! refuse the operations in them. So [`probe`] does everything in a trial, and reports at which step it was refused.
+//! Only Linux has them; elsewhere every step is refused.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -24,50 +24,50 @@ pub(crate) use linux::{Ids, enter, fork_into, probe, serve_probe};
 #[cfg(target_os = "macos")]
 pub(crate) use macos::{Ids, enter, fork_into, probe, serve_probe};
 
-/// The word after that of the guard that makes the program try the second layer out.
+/// The argument after the guard's that makes the program probe the second layer.
 pub(crate) const PROBE_WORD: &str = "probe";
 
-/// What a run sees of the machine.
+/// A run's view of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// The directory that is the run's `/tmp`.
     pub tmp: String,
-    /// Directories in which nothing is but what is granted or shown.
+    /// Directories that contain only what is granted or shown.
     pub emptied: Vec<String>,
-    /// What is there all the same, read-only. Paths that do not exist show nothing.
+    /// Exceptions that are visible, read-only. Missing paths are ignored.
     pub shown: Vec<String>,
-    /// Files and directories below what is shown that cannot be opened.
+    /// Files and directories below shown ones that cannot be opened.
     pub hidden: Vec<String>,
-    /// Directories that may be written without a trace in the directory itself.
+    /// Directories that may be written without changing the directory itself.
     #[serde(default)]
     pub layered: Vec<Layered>,
-    /// Whether it has process ids of its own.
+    /// Whether it has its own pid namespace.
     pub pid: bool,
-    /// Whether it has a network of its own, which leads nowhere.
+    /// Whether it has its own network namespace, without connections.
     pub net: bool,
 }
 
-/// A directory with a layer over it that takes every change.
+/// A directory with an overlay that takes every change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layered {
     /// The lower, read-only directory. It must not change while mounted.
     pub lower: String,
     /// An empty directory of Ralph's own for the changes. It can be removed afterwards.
     pub upper: String,
-    /// Where both are seen as one.
+    /// The path of the merged view.
     pub target: String,
 }
 
-/// What of the second layer a machine allows.
+/// The parts of the second layer that a machine allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceSupport {
-    /// A view of its own of the file system.
+    /// A mount namespace.
     pub mount: bool,
-    /// Process ids of its own.
+    /// A pid namespace.
     pub pid: bool,
-    /// A network of its own.
+    /// A network namespace.
     pub net: bool,
-    /// What was refused first, if not everything is allowed.
+    /// The first refusal, if not everything is allowed.
     pub refusal: Option<NamespaceRefusal>,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for NamespaceRefusal {
     }
 }
 
-/// What is done for the second layer, one after the other.
+/// The steps of the second layer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SetupStep {
@@ -124,7 +124,7 @@ impl SetupStep {
     }
 }
 
-/// A step that failed, and on what.
+/// A failed step, and the affected path.
 #[derive(Debug)]
 pub(crate) struct SetupError {
     pub(crate) step: SetupStep,

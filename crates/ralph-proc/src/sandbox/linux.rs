@@ -1,4 +1,4 @@
-//! Landlock's rules and the filter of system calls, put together while errors can still be told.
+//! Landlock rules and the system call filter, prepared while errors can still be reported.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,17 +17,17 @@ pub(super) use crate::sys::linux::landlock_abi;
 
 /// The devices that every program expects to be able to write to.
 ///
-/// Not `/dev/pts` and `/dev/shm`: they hold the person's terminals and shared memory.
+/// Not `/dev/pts` and `/dev/shm`: they contain the person's terminals and shared memory.
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
 
-/// Where shared memory has names. Whoever may write there shares memory with the person anyway.
+/// The directory of named shared memory. A process that may write there shares memory with the person anyway.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The write rights that are needed: those of the oldest kernel interface that also covers truncation.
+/// The required write access rights: those of the oldest kernel interface that also covers truncation.
 const FILES_ABI: ABI = ABI::V3;
 
-/// The oldest interface that also covers requests to devices (`ioctl`), which a descriptor for reading is enough for: the
+/// The oldest interface that also covers device requests (`ioctl`), for which a read-only descriptor suffices: the
 /// settings of a person's terminals.
 const DEVICES_ABI: ABI = ABI::V5;
 
@@ -36,14 +36,14 @@ const fn confines_tcp(support: Support) -> bool {
     support.landlock_abi >= ABI::V4 as i32
 }
 
-/// A ruleset that is ready to be entered by the child, prepared while errors can still be told.
+/// A ruleset ready to be entered by the child, prepared while errors can still be reported.
 pub(crate) struct Prepared {
     ruleset: Option<RulesetCreated>,
     filter: Vec<libc::sock_filter>,
 }
 
 impl Prepared {
-    /// Where there is a view, to be called inside it: rules are about what is mounted now.
+    /// With a view, this must be called inside it: rules refer to the current mounts.
     pub(crate) fn new(confinement: &Confinement) -> io::Result<Prepared> {
         let support = Support::of_landlock();
         let view = confinement.view.as_ref();
@@ -63,7 +63,7 @@ impl Prepared {
         let filter = seccomp::program(FilterScope {
             unix_sockets: match confinement.unix_sockets {
                 SocketAccess::Denied => true,
-                // Sockets outside must be out of reach, those that have a name and no path included.
+                // Outside sockets must be unreachable, including abstract ones.
                 SocketAccess::Own => view.is_none() || !(support.confines_signals() || has_network),
                 SocketAccess::All => false,
             },
@@ -79,7 +79,7 @@ impl Prepared {
         Ok(Prepared { ruleset, filter })
     }
 
-    /// Confines the calling process for good.
+    /// Confines the calling process permanently.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         if let Some(ruleset) = self.ruleset.take() {
             let status = ruleset.restrict_self().map_err(io::Error::other)?;
@@ -92,7 +92,7 @@ impl Prepared {
     }
 }
 
-/// Holds the calling thread, and whatever it starts from now on, to writing below some paths and to devices.
+/// Restricts the calling thread and its future children to writing below some paths and to devices.
 pub(super) fn confine_this_thread(writable: &[String]) -> io::Result<()> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -109,12 +109,12 @@ pub(super) fn confine_this_thread(writable: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// What is of a run's own where it has a view of its own.
+/// A run's own directories if it has its own view.
 const OWN_PLACES: [&str; 3] = ["/tmp", "/dev/shm", "/dev/pts"];
 
-/// Puts the rules of Landlock together.
+/// Builds the Landlock rules.
 fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Result<RulesetCreated> {
-    // An older interface than is needed is only used inside a view, which refuses the rest.
+    // An older interface than required is only used inside a view, which refuses the rest.
     let abi = match support.landlock_abi {
         1 => ABI::V1,
         2 => ABI::V2,
@@ -137,7 +137,7 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
     let created = ruleset.create().map_err(io::Error::other)?;
     let view = confinement.view.as_ref();
     let own = OWN_PLACES.into_iter().filter(|_| view.is_some());
-    // Browsers have a sandbox of their own, for which they map users.
+    // Browsers have their own sandbox, for which they map users.
     let own_processes =
         view.is_some_and(|view| view.pid) && confinement.unix_sockets == SocketAccess::Own;
     let layered = view.into_iter().flat_map(|view| &view.layered).map(|layer| &layer.target);
@@ -146,7 +146,7 @@ fn rules(confinement: &Confinement, support: Support, offline: bool) -> io::Resu
     with_grants(created, paths, abi)
 }
 
-/// Adds a rule for each path that is there.
+/// Adds a rule for each existing path.
 fn with_grants<'p>(
     mut created: RulesetCreated,
     paths: impl Iterator<Item = &'p str>,
@@ -165,7 +165,7 @@ fn with_grants<'p>(
     Ok(created)
 }
 
-/// Opens what is granted, if it is there. A link in the place of the last name grants nothing of what it leads to.
+/// Opens a granted path, if it exists. A symlink as the last component grants nothing of its target.
 fn open_grant(path: &str) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match open(path, flags, Mode::empty()) {

@@ -1,5 +1,4 @@
-//! macOS has no boundary of the kernel's that Ralph uses: whoever asks for one is refused, so that nothing runs unconfined
-//! that was to be confined.
+//! Ralph uses no kernel boundary on macOS: a requested one is refused, so that nothing runs unconfined by mistake.
 #![expect(clippy::unused_self, reason = "there is something to do elsewhere")]
 
 use std::io;

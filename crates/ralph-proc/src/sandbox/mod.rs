@@ -1,9 +1,9 @@
-//! The kernel boundary: Landlock for files and signals, a filter of system calls (`seccomp`) for what it does not see,
-//! and for root no capability.
+//! The kernel boundary: Landlock for files and signals, a system call filter (`seccomp`) for what it does not cover,
+//! and no capabilities for root.
 //!
-//! Confinement fails closed: a process that cannot be confined as asked is not started. Reading stays open; only
-//! writing, renaming, linking, truncating and removing are limited, to the paths that are named. Landlock never covers
-//! metadata (mode, times), so whoever cares for those compares them afterwards.
+//! Confinement fails closed: a process that cannot be confined as requested is not started. Reading stays open; only
+//! writing, renaming, linking, truncating and removing are restricted, to the named paths. Landlock never covers
+//! metadata (mode, times), so callers that care must compare them afterwards.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -35,22 +35,22 @@ use macos as kernel;
 #[cfg(target_os = "macos")]
 pub(crate) use macos::Prepared;
 
-/// The Landlock interfaces that are needed: for truncation, and for signals.
+/// The required Landlock interfaces: for truncation, and for signals.
 const FILES_ABI: i32 = 3;
 const SIGNALS_ABI: i32 = 6;
 
-/// What a confined process may do beyond reading.
+/// The permissions of a confined process beyond reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Files and directories (with all below them) that may be changed. Paths that do not exist grant nothing.
+    /// Files and directories (recursively) that may be changed. Missing paths grant nothing.
     pub writable: Vec<String>,
-    /// Which unix sockets it may open: they lead to daemons that act outside the boundary (docker, D-Bus, agents of ssh and
-    /// gpg).
+    /// Which unix sockets it may open: they lead to daemons that act outside the boundary (docker, D-Bus, agents of ssh
+    /// and gpg).
     pub unix_sockets: SocketAccess,
-    /// Whether the network is refused, this machine's own included. Listening is allowed: nothing inside could connect.
+    /// Whether the network is refused, including loopback. Listening is allowed: nothing inside could connect.
     #[serde(default)]
     pub offline: bool,
-    /// What it sees of the machine: the second layer.
+    /// Its view of the machine: the second layer.
     #[serde(default)]
     pub view: Option<View>,
 }
@@ -61,32 +61,32 @@ pub struct Confinement {
 pub enum SocketAccess {
     #[default]
     Denied,
-    /// Those of its own run. Only where it has a view of its own, in which others are not to be seen.
+    /// Those of its own run. Only with its own view, in which others are not visible.
     Own,
     All,
 }
 
-/// What this machine's kernel can hold an agent to.
+/// The restrictions that this machine's kernel supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Support {
-    /// The version of the Landlock interface; 0 where there is none.
+    /// The version of the Landlock interface; 0 without one.
     pub landlock_abi: i32,
-    /// What of the second layer can be made.
+    /// The available parts of the second layer.
     pub namespaces: NamespaceSupport,
 }
 
 impl Support {
-    /// Asks the running kernel, and tries the second layer out.
+    /// Queries the running kernel, and probes the second layer.
     pub fn probe() -> Support {
         Support { namespaces: namespace::probe(), ..Support::of_landlock() }
     }
 
-    /// Asks the running kernel for Landlock alone.
+    /// Queries the running kernel for Landlock only.
     pub fn of_landlock() -> Support {
         Support { landlock_abi: kernel::landlock_abi(), namespaces: NamespaceSupport::default() }
     }
 
-    /// Whether the kernel can keep an agent to its bounds, by either layer.
+    /// Whether the kernel can confine an agent, by either layer.
     pub const fn confines(self) -> bool {
         self.confines_files() || (self.namespaces.mount && self.namespaces.pid)
     }
@@ -104,7 +104,7 @@ impl Support {
 
 /// Runs a program in the foreground of the person's terminal, confined, and waits for its end.
 ///
-/// The calling process must have a single thread: a child confines itself between fork and exec.
+/// The calling process must be single-threaded: a child confines itself between fork and exec.
 pub fn run_in_foreground(spec: &CommandSpec) -> io::Result<ExitStatus> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
         // The terminal sends them to both, and the program decides what they mean. A handler is not inherited.
@@ -135,7 +135,7 @@ pub fn run_in_foreground(spec: &CommandSpec) -> io::Result<ExitStatus> {
     ended.map(ExitStatus::from_raw).map_err(io::Error::other)
 }
 
-/// Runs a program that confines itself, and waits for its end. What it leaves behind ends with it, if it is confined.
+/// Runs a program that confines itself, and waits for its end. If it is confined, its leftovers end with it.
 fn run_confined(spec: &CommandSpec) -> io::Result<ExitStatus> {
     let mut confinement = spec.confinement.as_ref().map(Prepared::new).transpose()?;
     let is_confined = confinement.is_some();
@@ -160,15 +160,15 @@ fn run_confined(spec: &CommandSpec) -> io::Result<ExitStatus> {
     ended
 }
 
-/// Whether this process holds itself to bounds.
+/// Whether this process is confined.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process holds itself to bounds.
+/// Whether this process is confined.
 pub(crate) fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
 
-/// Holds the calling thread, and whatever it starts from now on, to writing below some paths and to devices. Where the kernel
+/// Restricts the calling thread and its future children to writing below some paths and to devices. If the kernel
 /// cannot, nothing happens.
 pub fn confine_this_thread(writable: &[String]) -> io::Result<()> {
     if !Support::of_landlock().confines_files() {

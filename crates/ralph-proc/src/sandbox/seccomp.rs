@@ -1,36 +1,36 @@
-//! The filter of system calls: what Landlock does not see.
+//! The system call filter: what Landlock does not cover.
 //!
-//! Landlock goes by paths, TCP ports and signals. Other system calls reach beyond a run as well, because they take a process
-//! id, a terminal or a kind of socket instead: limits and priorities of other processes, typing into a terminal, sockets of
-//! the machine's daemons and of its hypervisor, TCP under another name, keyrings, shared memory that has a number and no path,
-//! and requests to a file system that need no more than a descriptor for reading. They are refused here by their
-//! arguments. Everything else passes.
+//! Landlock covers paths, TCP ports and signals. Other system calls reach beyond a run as well, because they take a
+//! process id, a terminal or a kind of socket instead: limits and priorities of other processes, typing into a
+//! terminal, sockets of the machine's daemons and of its hypervisor, alternatives to TCP, keyrings, shared memory
+//! identified by a number, and file system requests that only need a read-only descriptor. They are refused here by
+//! their arguments. Everything else passes.
 //!
-//! The filter is put together as data; [`crate::sys`] hands it to the kernel.
+//! The filter is built as data; [`crate::sys`] installs it.
 
 use std::mem::offset_of;
 
 use libc::{c_int, c_long, seccomp_data, sock_filter};
 
-/// What the filter refuses beyond its fixed list.
+/// What the filter refuses in addition to its fixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilterScope {
-    /// New unix sockets. Pairs of sockets stay.
+    /// New unix sockets. Socket pairs are allowed.
     pub(crate) unix_sockets: bool,
-    /// Sockets by which a process could reach another machine or port without being asked by Landlock.
+    /// Sockets by which a process could reach another machine or port bypassing Landlock.
     pub(crate) network: Network,
-    /// Whether calls that name another process are refused all. Where the run has process ids of its own it is enough that
-    /// its guard, the first of them, cannot be named.
+    /// Whether all calls that name another process are refused. With a pid namespace it is enough that its guard, the
+    /// first process, cannot be named.
     pub(crate) other_processes: bool,
-    /// Shared memory, semaphores and queues that are found by number or by a name that is no path: those of the whole
+    /// Shared memory, semaphores and queues identified by a number or by a name that is not a path: those of the whole
     /// machine, unless the run has an IPC namespace.
     pub(crate) shared_ipc: bool,
 }
 
-/// How much of the network a filter leaves.
+/// How much of the network a filter allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// All of it, or what a network namespace has.
+    /// All of it, or that of a network namespace.
     Open,
     /// TCP, whose connections Landlock refuses.
     TcpOnly,
@@ -38,7 +38,7 @@ pub(crate) enum Network {
     Closed,
 }
 
-/// Which system calls count: others of the same machine (x32, i386) would reach the same under other numbers.
+/// The accepted system call ABI: others of the same machine (x32, i386) would do the same under other numbers.
 pub(crate) const ARCH: u32 = if cfg!(target_arch = "aarch64") { 0xC000_00B7 } else { 0xC000_003E };
 const X32_CALLS: u32 = 0x4000_0000;
 
@@ -49,8 +49,8 @@ const IOPRIO_WHO_USER: u32 = 3;
 /// The kind of a socket is in the low bits of its type; flags are above.
 const SOCKET_KIND: u32 = 0xF;
 
-/// Requests that change what a file system has by a descriptor for reading, which Landlock is not asked about: subvolumes
-/// and snapshots of btrfs (made, removed, closed), files sealed by fs-verity, keys and policies of encryption, and flags,
+/// Requests that change a file system through a read-only descriptor, which Landlock does not check: btrfs subvolumes
+/// and snapshots (created, removed, sealed), files sealed by fs-verity, keys and policies of encryption, and flags,
 /// versions and attributes of files.
 const FILE_SYSTEM_REQUESTS: [u32; 19] = [
     0x5000_9401, // BTRFS_IOC_SNAP_CREATE
@@ -74,10 +74,10 @@ const FILE_SYSTEM_REQUESTS: [u32; 19] = [
     0x4004_7211, // FAT_IOCTL_SET_ATTRIBUTES
 ];
 
-/// Sets the attributes of a file by its path. The number is that of every machine.
+/// Sets the attributes of a file by path. The number is the same on every architecture.
 const SYS_FILE_SETATTR: c_long = 469;
 
-/// System V IPC, and message queues, whose names are no paths.
+/// System V IPC, and message queues, whose names are not paths.
 const SHARED_IPC: [c_long; 14] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -114,7 +114,7 @@ enum Compare {
     AnyBit,
 }
 
-/// A system call that is answered with an error, if all conditions hold.
+/// A system call that fails with an error, if all conditions hold.
 struct Refusal {
     call: c_long,
     conditions: Vec<Condition>,
@@ -139,7 +139,7 @@ fn refusals(scope: FilterScope) -> Vec<Refusal> {
     let mut refuse = |call: c_long, conditions: &[Condition], errno: c_int| {
         list.push(Refusal { call, conditions: conditions.to_vec(), errno });
     };
-    // By it everything below could be done without a system call that is seen here.
+    // It could do everything below without a system call visible here.
     refuse(libc::SYS_io_uring_setup, &[], libc::ENOSYS);
     // Keys belong to the person, not to a process tree.
     for call in [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl] {
@@ -152,7 +152,7 @@ fn refusals(scope: FilterScope) -> Vec<Refusal> {
         refuse(libc::SYS_ioctl, &[equal(1, request)], libc::EPERM);
     }
     refuse(SYS_FILE_SETATTR, &[], libc::EPERM);
-    // A handle names a file without its path, past whatever is mounted over that.
+    // A handle names a file without its path, bypassing any mount over it.
     refuse(libc::SYS_open_by_handle_at, &[], libc::EPERM);
     for call in SHARED_IPC.into_iter().filter(|_| scope.shared_ipc) {
         refuse(call, &[], libc::ENOSYS);
@@ -167,7 +167,7 @@ fn sockets(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_in
     let family = |family: c_int| equal(0, family as u32);
     if scope.unix_sockets {
         refuse(libc::SYS_socket, &[family(libc::AF_UNIX)], libc::EPERM);
-        // One of a pair can send datagrams to any address. Only streams and sequences stay with their peer.
+        // A datagram socket of a pair can send to any address. Only streams and sequenced packets stay with their peer.
         let other_kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
             .map(|kind| when(1, SOCKET_KIND, Compare::Differs(kind as u32)));
         refuse(libc::SYS_socketpair, &other_kinds, libc::EPERM);
@@ -194,7 +194,7 @@ fn sockets(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_in
     if scope.network != Network::Open {
         let other_netlink = [family(libc::AF_NETLINK), differs(2, libc::NETLINK_ROUTE as u32)];
         refuse(libc::SYS_socket, &other_netlink, libc::EPROTONOSUPPORT);
-        // Connects by sending, which Landlock is not asked about.
+        // Connects by sending, which Landlock does not check.
         for (call, flags) in
             [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)]
         {
@@ -204,7 +204,8 @@ fn sockets(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_in
     }
 }
 
-/// Process 0 is the caller itself. Threads of a process cannot be told from others, so it cannot name these either.
+/// Process 0 is the caller itself. Threads of a process cannot be distinguished from others, so it cannot name these
+/// either.
 fn processes(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_int)) {
     let other = |argument| {
         if scope.other_processes { differs(argument, 0) } else { equal(argument, 1) }
@@ -230,7 +231,7 @@ fn processes(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_
     }
 }
 
-/// Puts the filter together as the kernel takes it.
+/// Builds the filter in the kernel's format.
 pub(crate) fn program(scope: FilterScope) -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(seccomp_data, arch)),
@@ -248,7 +249,7 @@ pub(crate) fn program(scope: FilterScope) -> Vec<sock_filter> {
         rest = others;
         let mut block: Vec<sock_filter> = same.iter().flat_map(refusal).collect();
         block.push(op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW));
-        // A call that is not this one keeps its number loaded for the next comparison.
+        // If the number does not match, it stays loaded for the next comparison.
         program.push(jump_if_equal(number(call), 0, length(&block)));
         program.extend(block);
     }
@@ -256,7 +257,7 @@ pub(crate) fn program(scope: FilterScope) -> Vec<sock_filter> {
     program
 }
 
-/// One refusal: its conditions, each of which leads past the end if it does not hold, and the answer.
+/// One refusal: its conditions, each of which jumps past the end if it does not hold, and the result.
 fn refusal(refusal: &Refusal) -> Vec<sock_filter> {
     let mut reversed = vec![refuse_with(refusal.errno)];
     for condition in refusal.conditions.iter().rev() {
@@ -322,7 +323,7 @@ mod tests {
         shared_ipc: false,
     };
 
-    /// Runs a filter as the kernel would; 0 lets the call pass.
+    /// Runs a filter like the kernel; 0 lets the call pass.
     fn answer(scope: FilterScope, arch: u32, call: c_long, args: [u64; 6]) -> u32 {
         let program = program(scope);
         let mut data = vec![0_u8; size_of::<seccomp_data>()];

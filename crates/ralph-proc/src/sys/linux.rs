@@ -1,10 +1,10 @@
-//! What only Linux has: filters of system calls, capabilities, Landlock's version.
+//! Linux-specific calls: system call filters, capabilities, Landlock's version.
 
 use std::io;
 
 use super::Inherited;
 
-/// Has the kernel hold the calling process, and all it starts, to a filter of system calls.
+/// Installs a system call filter for the calling process and its descendants.
 pub(crate) fn install_filter(program: &mut [libc::sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
@@ -16,7 +16,7 @@ pub(crate) fn install_filter(program: &mut [libc::sock_filter]) -> io::Result<()
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Closes all descriptors above the first three, now or when a program is executed.
+/// Closes all descriptors above the first three, now or on exec.
 pub(super) fn close_range(how: Inherited) -> io::Result<()> {
     let flags: libc::c_uint = match how {
         Inherited::Close => 0,
@@ -30,7 +30,7 @@ pub(super) fn close_range(how: Inherited) -> io::Result<()> {
     }
 }
 
-/// Gives up every capability for good, those that a program could regain included.
+/// Drops every capability permanently, including those that a program could regain.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     const LOCKED: libc::c_int = libc::SECBIT_NOROOT
         | libc::SECBIT_NOROOT_LOCKED
@@ -67,7 +67,7 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// The version of the kernel's Landlock interface, 0 where there is none.
+/// The version of the kernel's Landlock interface, 0 without one.
 pub(crate) fn landlock_abi() -> i32 {
     const ASK_VERSION: u32 = 1;
     // SAFETY: with this flag the kernel takes a null pointer and a size of 0, and only returns a number.

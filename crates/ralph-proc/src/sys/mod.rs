@@ -26,9 +26,9 @@ pub(crate) fn fork() -> io::Result<Option<i32>> {
     }
 }
 
-/// Has the linker take along what the standard library needs to start a program in another directory without a fork. It
-/// only uses that function where it is there, and in a static program nothing else asks for it. A fork copies the page
-/// tables of the whole process: for a large one that costs more than the program that is started.
+/// Makes the linker include what the standard library needs to start a program in another directory without a fork. It
+/// uses that function only if it is linked, and in a static program nothing else references it. A fork copies the page
+/// tables of the whole process: for a large one that costs more than the started program.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[used]
 static SPAWN_WITHOUT_FORK: unsafe extern "C" fn(
@@ -36,8 +36,7 @@ static SPAWN_WITHOUT_FORK: unsafe extern "C" fn(
     *const libc::c_char,
 ) -> libc::c_int = libc::posix_spawn_file_actions_addchdir_np;
 
-/// Has the kernel write what a file holds to disk, without what tells where it lies there, or waits until it has; where
-/// that cannot be done, nothing happens.
+/// Starts writing a file's content to disk, without its metadata, or waits for that; if unsupported, nothing happens.
 #[cfg(target_os = "linux")]
 pub(crate) fn write_out(file: &std::fs::File, step: WriteOut) {
     use std::os::fd::AsRawFd;
@@ -58,10 +57,9 @@ pub(crate) enum WriteOut {
     Await,
 }
 
-/// Has `prepare` called in the forked child before it executes the program.
+/// Calls `prepare` in the forked child before the exec.
 ///
-/// Only single-threaded processes call this (the guard, `ralph sandbox`), so the child may allocate and lock as it
-/// likes.
+/// Only single-threaded processes call this (the guard, `ralph sandbox`), so the child may allocate and lock freely.
 pub(crate) fn before_exec(
     command: &mut Command,
     prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
@@ -72,7 +70,7 @@ pub(crate) fn before_exec(
     }
 }
 
-/// Gives the calling process default dispositions and no blocked signal, as a fresh program expects.
+/// Resets the calling process to default signal dispositions and an empty mask, as a fresh program expects.
 pub(crate) fn reset_signals() {
     // SAFETY: an all-zero `sigset_t` is valid storage for `sigemptyset`, and both calls only touch this process.
     unsafe {
@@ -85,8 +83,8 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Signals every process that the caller may signal, but not itself. Only for the first process of a namespace of process
-/// ids, where that is every other process in it. An error: there is none.
+/// Signals every process that the caller may signal, except itself. Only for the first process of a pid namespace,
+/// where that is every other process in it. An error means that there is none.
 pub(crate) fn signal_everybody(signal: rustix::process::Signal) -> io::Result<()> {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
         return Err(io::Error::other("not the first process of its namespace"));
@@ -98,7 +96,7 @@ pub(crate) fn signal_everybody(signal: rustix::process::Signal) -> io::Result<()
     }
 }
 
-/// The processor time of all descendants that have been waited for.
+/// The CPU time of all reaped descendants.
 pub(crate) fn children_cpu() -> Duration {
     // SAFETY: `usage` is valid for writes and the call initialises it.
     let usage = unsafe {
@@ -113,16 +111,16 @@ pub(crate) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// What becomes of descriptors above the first three.
+/// What to do with descriptors above the first three.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Inherited {
     /// They are closed now. Only for a process that has opened none itself yet.
     Close,
-    /// They are closed when a program is executed.
+    /// They are closed on exec.
     CloseOnExec,
 }
 
-/// Keeps the descriptors that this process was given beside the first three from the programs it starts.
+/// Keeps inherited descriptors above the first three from the programs that this process starts.
 #[cfg_attr(
     target_os = "macos",
     expect(clippy::unnecessary_wraps, reason = "it can fail where the kernel does it in one call")

@@ -1,9 +1,9 @@
-//! System calls of namespaces that no safe wrapper offers.
+//! System calls for namespaces without a safe wrapper.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Forks the calling process, which must have a single thread, into new namespaces. `None` in the child.
+/// Forks the calling process, which must be single-threaded, into new namespaces. `None` in the child.
 pub(crate) fn fork_into(namespaces: NamespaceFlags) -> io::Result<Option<i32>> {
     let mut flags = libc::SIGCHLD | libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
     if namespaces.pid {
@@ -21,7 +21,7 @@ pub(crate) fn fork_into(namespaces: NamespaceFlags) -> io::Result<Option<i32>> {
     }
 }
 
-/// Which namespaces a process gets beside those for users, mounts and IPC.
+/// The namespaces of a process in addition to those for users, mounts and IPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamespaceFlags {
     pub(crate) pid: bool,
@@ -33,7 +33,7 @@ pub(crate) fn make_read_only(mount: BorrowedFd<'_>) -> io::Result<()> {
     set_read_only(mount, libc::AT_EMPTY_PATH | libc::AT_RECURSIVE)
 }
 
-/// Makes a mount read-only and leaves those below it as they are.
+/// Makes a mount read-only and leaves those below it unchanged.
 pub(crate) fn make_this_read_only(mount: BorrowedFd<'_>) -> io::Result<()> {
     set_read_only(mount, libc::AT_EMPTY_PATH)
 }
@@ -67,7 +67,7 @@ fn set_read_only(mount: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Switches the loopback device of the calling process's network namespace on.
+/// Enables the loopback device of the calling process's network namespace.
 pub(crate) fn bring_up_loopback() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

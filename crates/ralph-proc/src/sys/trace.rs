@@ -1,4 +1,4 @@
-//! System calls by which one process follows others, and reads what these name in theirs.
+//! System calls by which one process traces others, and reads their memory.
 
 use std::io;
 use std::mem::zeroed;
@@ -9,18 +9,18 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_EXITKILL;
 
-/// Begins to follow a child, and whatever it will start. All of them end with the calling process.
+/// Begins to trace a child and its future descendants. All of them end with the calling process.
 pub(crate) fn follow(child: i32) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, child, libc::c_long::from(OPTIONS))
 }
 
-/// Lets a thread that has stopped go on, with a signal if there is one for it.
+/// Continues a stopped thread, with a pending signal if there is one.
 pub(crate) fn go_on(thread: i32, signal: libc::c_int) {
-    // A thread that has been killed meanwhile cannot go on.
+    // A thread that was killed meanwhile cannot continue.
     let _ = request(libc::PTRACE_CONT, thread, libc::c_long::from(signal));
 }
 
-/// Leaves a thread stopped, as somebody wanted it, until it is continued.
+/// Leaves a thread in a group stop until it is continued.
 pub(crate) fn leave_stopped(thread: i32) {
     let _ = request(libc::PTRACE_LISTEN, thread, 0);
 }
@@ -33,7 +33,7 @@ fn request(what: libc::c_uint, thread: i32, data: libc::c_long) -> io::Result<()
     }
 }
 
-/// What happened to a process that is followed.
+/// An event of a traced process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceStop {
     Exited {
@@ -44,11 +44,11 @@ pub(crate) enum TraceStop {
         pid: i32,
         signal: i32,
     },
-    /// It is about to make a call that the filter picks.
+    /// It is about to make a call selected by the filter.
     Calls {
         thread: i32,
     },
-    /// A signal stopped it and all of its process.
+    /// A signal stopped it and its whole process.
     Halted {
         thread: i32,
     },
@@ -57,13 +57,13 @@ pub(crate) enum TraceStop {
         thread: i32,
         signal: i32,
     },
-    /// Anything else: it only needs to go on.
+    /// Anything else: it only has to be continued.
     Stopped {
         thread: i32,
     },
 }
 
-/// Waits for whatever happens next. `None`: nobody is left.
+/// Waits for the next event. `None`: no process is left.
 pub(crate) fn next() -> io::Result<Option<TraceStop>> {
     let mut status = 0;
     // SAFETY: `status` is valid for writes.
@@ -91,7 +91,7 @@ pub(crate) fn next() -> io::Result<Option<TraceStop>> {
     }))
 }
 
-/// The call that a thread is about to make, as the kernel tells it.
+/// The call that a thread is about to make, as the kernel reports it.
 #[repr(C)]
 struct CallInfo {
     op: u8,
@@ -119,7 +119,7 @@ pub(crate) fn call_of(thread: i32) -> io::Result<(libc::c_long, [u64; 6])> {
     Ok((libc::c_long::try_from(info.number).map_err(io::Error::other)?, info.args))
 }
 
-/// Reads memory of another process; returns how much of it there is.
+/// Reads memory of another process; returns the number of bytes read.
 pub(crate) fn read_memory(thread: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     let address = usize::try_from(address).map_err(io::Error::other)?;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -142,7 +142,7 @@ pub(crate) fn close_all_but(kept: i32) {
     }
 }
 
-/// Has the calling process take no notice of signals that are meant for the program it follows.
+/// Makes the calling process ignore signals that are meant for the traced program.
 pub(crate) fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
         // SAFETY: sets a disposition of this process only.
@@ -150,7 +150,7 @@ pub(crate) fn ignore_signals() {
     }
 }
 
-/// Ends the calling process as another one has ended, and runs nothing of what it inherited.
+/// Ends the calling process with the same status as another one, without running any inherited handlers.
 pub(crate) fn end_like(end: TraceStop) -> ! {
     if let TraceStop::Killed { signal, .. } = end {
         // SAFETY: sets dispositions of this process, and signals only itself.

@@ -1,12 +1,12 @@
-//! Programs are followed by a process between the guard and the program.
+//! Traces programs with a process between the guard and the program.
 //!
-//! The kernel has each system call wait for that process that names a file (a filter picks them, ptrace does the rest). It
-//! notes the path, lets the call go on, and ends as the program does. Signals, exits and limits are as without it. Seccomp's
-//! user notification would need no such process, but a signal interrupts a call that is reported that way, and some shells
-//! then go on as if there were no file.
+//! The kernel suspends each system call that names a file for that process (a filter selects them, ptrace does the
+//! rest). It records the path, continues the call, and ends like the program does. Signals, exits and limits are
+//! unaffected. Seccomp's user notification would need no such process, but a signal interrupts a call reported that
+//! way, and some shells then continue as if the file did not exist.
 //!
-//! This is about programs that do not know of it. One that changes a path while it is looked at fools nobody but itself:
-//! only the checks of a base are looked at.
+//! This is for programs that do not evade it. One that changes a path while it is read only fools itself: only the
+//! checks of a base are traced.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ use crate::guard;
 use crate::sandbox::seccomp::{ARCH, jump_if_equal, load, number, op};
 use crate::sys::trace::{self as calls, TraceStop};
 
-/// More than this is no longer noted, and what there is says so.
+/// Beyond this nothing more is recorded, and the result is marked as incomplete.
 const MOST: usize = 60_000;
 /// The longest path that Linux takes.
 const LONGEST: usize = 4096;
@@ -34,9 +34,9 @@ const PAGE: u64 = 4096;
 /// A system call that names a file.
 struct FileCall {
     number: c_long,
-    /// Which argument is the path; the one before it, if any, is the directory that it is named from.
+    /// The index of the path argument; the one before it, if any, is the directory it is relative to.
     path: usize,
-    /// The argument with flags, where an empty path is common and means an open file.
+    /// The argument with flags, for calls where an empty path is common and means an open file.
     flags: Option<u8>,
     is_open: bool,
 }
@@ -72,7 +72,7 @@ fn file_calls() -> impl Iterator<Item = &'static FileCall> {
     OLDER.iter().chain(&NEWER)
 }
 
-/// Puts the filter together that has these calls reported.
+/// Builds the filter that reports these calls.
 fn program() -> Vec<sock_filter> {
     let allow = op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW);
     let report = op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_TRACE);
@@ -89,7 +89,7 @@ fn program() -> Vec<sock_filter> {
                 program.push(report);
             }
             Some(flags) => {
-                // A question about an open file names no path.
+                // A query of an open file names no path.
                 let empty = u32::try_from(libc::AT_EMPTY_PATH).unwrap_or_default();
                 program.push(jump_if_equal(number(file_call.number), 0, 4));
                 program.push(load(offset_of!(seccomp_data, args) + 8 * usize::from(flags)));
@@ -103,12 +103,12 @@ fn program() -> Vec<sock_filter> {
     program
 }
 
-/// Where a program's own side and the guard's meet: a file without a name, which takes what was found.
+/// Connects the traced program's side with the guard's: an unnamed file with the results.
 pub(crate) struct Tracer {
     found: File,
 }
 
-/// What the child needs that is to become the program.
+/// What the child needs before it becomes the program.
 pub(crate) struct Traced {
     root: PathBuf,
     found: OwnedFd,
@@ -116,7 +116,7 @@ pub(crate) struct Traced {
 }
 
 impl Tracer {
-    /// Prepares to look at a program.
+    /// Prepares to trace a program.
     pub(crate) fn new(root: &Path) -> io::Result<(Tracer, Traced)> {
         let found = File::from(memfd_create("looked", MemfdFlags::CLOEXEC)?);
         let theirs = OwnedFd::from(found.try_clone()?);
@@ -124,7 +124,7 @@ impl Tracer {
         Ok((Tracer { found }, traced))
     }
 
-    /// Returns what was found, once the program has ended.
+    /// Returns the results, once the program has ended.
     pub(crate) fn finish(mut self) -> Option<Looked> {
         let mut text = Vec::new();
         self.found.rewind().and_then(|()| self.found.read_to_end(&mut text)).ok()?;
@@ -133,15 +133,15 @@ impl Tracer {
 }
 
 impl Traced {
-    /// Has the calling process, which must have a single thread, go on as a child that is looked at; it itself stays behind
-    /// and looks. Where that cannot be done, the process goes on as it is.
+    /// Forks: the child continues as the traced process, and the calling process, which must be single-threaded, stays
+    /// behind and traces it. If that fails, the process continues untraced.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         let (mut here, mut there) = UnixStream::pair()?;
         let Some(child) = crate::sys::fork()? else {
             drop(here);
             let mut may_go = [0];
             there.read_exact(&mut may_go)?;
-            // Not followed, it would be refused each of these calls.
+            // Untraced, each of these calls would fail.
             return if may_go == [1] {
                 crate::sys::linux::install_filter(&mut self.filter)
             } else {
@@ -152,7 +152,7 @@ impl Traced {
         calls::ignore_signals();
         let followed = calls::follow(child).is_ok();
         let _ = here.write_all(&[u8::from(followed)]);
-        // What the guard waits for to be closed by the program is not to be held open here.
+        // Descriptors whose closing the guard waits for must not be kept open here.
         calls::close_all_but(self.found.as_raw_fd());
         let mut notes = Notes::new(&self.root);
         let end = notes.follow(child);
@@ -163,7 +163,7 @@ impl Traced {
     }
 }
 
-/// Tries whether programs can be looked at here.
+/// Probes whether programs can be traced here.
 pub fn probe() -> bool {
     let probe = Command::new("/proc/self/exe")
         .args([guard::WORD, PROBE_WORD])
@@ -174,7 +174,7 @@ pub fn probe() -> bool {
     probe.is_ok_and(|status| status.success())
 }
 
-/// Is the process that tries it. Returns its exit code.
+/// Runs the probe process. Returns its exit code.
 pub(crate) fn serve_probe() -> i32 {
     const ABSENT: &str = "ralph-looks-for-this";
     let root = Path::new("/proc");
@@ -194,7 +194,7 @@ pub(crate) fn serve_probe() -> i32 {
     }
 }
 
-/// What is noted while a program runs.
+/// The records of a traced program.
 struct Notes {
     root: PathBuf,
     looked: Looked,
@@ -206,7 +206,7 @@ impl Notes {
         Notes { root, looked: Looked { whole: true, ..Looked::default() } }
     }
 
-    /// Notes every call until a program ends. Returns how it did.
+    /// Records every call until a program ends. Returns how it ended.
     fn follow(&mut self, program: i32) -> TraceStop {
         loop {
             match calls::next() {
@@ -260,7 +260,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Names a path from the root, if it is below it.
+    /// Returns a path relative to the root, if it is below it.
     fn inside(&self, path: &Path) -> Option<String> {
         let mut plain = PathBuf::new();
         for part in path.components() {
@@ -276,7 +276,7 @@ impl Notes {
     }
 }
 
-/// Whether a file is only opened to list what is in it.
+/// Whether a file is only opened to list a directory.
 fn opens_directory(named: &FileCall, args: &[u64; 6]) -> bool {
     let directory = u64::try_from(libc::O_DIRECTORY).unwrap_or_default();
     named.number != libc::SYS_openat2 && args[named.path + 1] & directory != 0
@@ -286,7 +286,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-/// Reads a path that ends with a zero byte; not beyond a page that may be the last one.
+/// Reads a NUL-terminated path; not beyond a page that may be the last one.
 fn read_path(thread: i32, address: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut at = address;
@@ -311,7 +311,7 @@ fn read_path(thread: i32, address: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns the directory that a path of a call is named from.
+/// Returns the directory that a call's path is relative to.
 fn directory_of(thread: i32, descriptor: Option<u64>) -> io::Result<PathBuf> {
     #[expect(clippy::cast_possible_truncation, reason = "the kernel, too, takes the lower half")]
     let descriptor = descriptor.map_or(libc::AT_FDCWD, |number| number as i32);
@@ -325,7 +325,7 @@ fn directory_of(thread: i32, descriptor: Option<u64>) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel would; says whether a call is reported.
+    /// Runs the filter like the kernel; returns whether a call is reported.
     fn reports(arch: u32, call: c_long, flags: u64) -> bool {
         let program = program();
         let mut data = vec![0_u8; size_of::<seccomp_data>()];

@@ -8,7 +8,7 @@ use super::Looked;
 
 pub(crate) struct Tracer;
 
-/// What the child would need that is to become the program.
+/// What the child would need before it becomes the program.
 pub(crate) struct Traced;
 
 impl Tracer {
@@ -28,12 +28,12 @@ impl Traced {
     }
 }
 
-/// Tells whether programs can be looked at here.
+/// Whether programs can be traced here.
 pub fn probe() -> bool {
     false
 }
 
-/// Nothing is tried in a process of its own here. Returns the exit code of one that was asked to.
+/// There is no probe process here. Returns the exit code of one that was requested.
 pub(crate) fn serve_probe() -> i32 {
     1
 }

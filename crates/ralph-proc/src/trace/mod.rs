@@ -1,7 +1,7 @@
-//! What a program looks for: the files below a directory that it opens, and those that it looks for in vain.
+//! A program's file lookups: the files below a directory that it opens, and those that it does not find.
 //!
-//! A new file at a path that a check looked for in vain configures that check, whatever it is called. Such paths cannot be
-//! listed by name. Only Linux can tell them; elsewhere it stays unknown what a program looks for.
+//! A new file at a path that a check looked for in vain configures that check, whatever its name. Such paths cannot be
+//! listed by name. Only Linux can trace them; elsewhere a program's lookups are unknown.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -21,16 +21,16 @@ pub use macos::probe;
 #[cfg(target_os = "macos")]
 pub(crate) use macos::{Tracer, serve_probe};
 
-/// The word on the command line that makes the program try this out.
+/// The command line argument that makes the program run the probe.
 pub(crate) const PROBE_WORD: &str = "trace";
 
-/// What a program looked for below a directory; paths are named from there.
+/// A program's lookups below a directory; paths are relative to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
     /// Files that it opened for reading.
     pub opened: BTreeSet<String>,
-    /// Paths at which nothing was when it looked. A directory that it would have listed ends with a slash.
+    /// Paths that did not exist when it looked. A directory that it tried to list ends with a slash.
     pub missed: BTreeSet<String>,
-    /// Whether this is all of it.
+    /// Whether this is complete.
     pub whole: bool,
 }
