@@ -71,7 +71,7 @@ pub struct Judged<'a> {
     /// Its directory in the workspace; empty for the workspace itself.
     pub name: &'a str,
     pub before: &'a Before,
-    /// Ralph's home, named from the root of this work tree, if it lies in it.
+    /// Ralph's home, relative to the root of this working tree, if it is inside it.
     pub own: &'a [PathBuf],
     /// The branch that the work is for.
     pub branch: Option<&'a str>,
@@ -85,7 +85,7 @@ pub struct Judge<'a> {
     pub pinned: &'a PinnedGates,
     /// The commits that are judged are merges of the harness's own, which no ref of an agent has.
     pub merges: bool,
-    /// Nobody but the agent can have written the repositories since the base: they are clones of Ralph's own.
+    /// Whether only the agent can have written the repositories since the base: they are clones owned by Ralph.
     pub in_slot: bool,
 }
 
@@ -117,7 +117,7 @@ pub enum JudgeError {
     Git(#[from] GitError),
 }
 
-/// What a receipt says beside what was measured.
+/// The content of a receipt in addition to the measurements.
 #[derive(Clone)]
 pub struct Attested<'a> {
     pub item: &'a str,
@@ -170,7 +170,7 @@ impl Judge<'_> {
         for (index, judged) in self.repositories.iter().enumerate() {
             let found = match judged.repository.measure(claimed.as_str(), judged.before, judged.own)
             {
-                // Nobody but the agent wrote there: what it left is a fact about its work.
+                // Only the agent wrote there: its leftovers are a fact about its work.
                 Err(EvidenceError::Mirror(unsound)) if self.in_slot && unsound.is_of_source() => {
                     let (claimed, problem) = (claimed.clone(), unsound.problem());
                     let repository = judged.name.to_owned();
@@ -335,12 +335,12 @@ impl Judge<'_> {
 }
 
 impl Case {
-    /// Returns what follows, given what came of asking a verifier.
+    /// Returns the verdict, given the result of asking a verifier.
     pub fn verdict(&self, verifier: &VerifierReport) -> Result<Verdict, Trouble> {
         verdict::judge(&self.claim, verifier)
     }
 
-    /// What is known of the work, once whoever had to agree has agreed.
+    /// The level of proof, once all required approvals are given.
     pub fn level(&self) -> ProofLevel {
         match &self.claim {
             Claim::Commit(measured) => measured.level(),
@@ -403,7 +403,7 @@ impl Case {
         (before.collect(), now.collect())
     }
 
-    /// Returns what a verifier should be asked beside the work itself.
+    /// Returns the questions for a verifier in addition to the work itself.
     pub fn questions(&self) -> Vec<VerifierQuestion> {
         match &self.claim {
             Claim::Commit(measured) => questions_for_verifier(measured),
@@ -412,7 +412,7 @@ impl Case {
     }
 }
 
-/// Returns the changed checks that nobody agreed with. New tests and what no gate runs need nobody.
+/// Returns the unapproved changed checks. New tests and files that no gate runs need no approval.
 fn unanswered(checks: &ChecksFinding, agreed: &AgreedChecks) -> Vec<String> {
     let is_agreed = |check: &ChangedCheck| match agreed {
         AgreedChecks::Person => true,

@@ -36,7 +36,7 @@ const TREE_TOTAL: u64 = 512 << 20;
 /// The same for the files of agents, among which programs may be.
 const AGENT_CAP: u64 = 4 << 20;
 const AGENT_TOTAL: u64 = 128 << 20;
-/// How long the log may become before it is written anew.
+/// How long the log may become before it is rewritten.
 const LOG_CAP: u64 = 64 << 20;
 
 /// One file as it was.
@@ -91,7 +91,7 @@ pub(super) struct BaselineScope<'a> {
     pub(super) watched: Vec<Watched>,
     /// The workspace.
     pub(super) tree: &'a Utf8Path,
-    /// What the harness itself writes there while a run goes on.
+    /// What the harness itself writes there during a run.
     pub(super) exempt: Vec<PathBuf>,
     pub(super) scope: Scope,
 }

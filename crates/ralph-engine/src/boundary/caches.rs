@@ -4,8 +4,9 @@
 //! a candidate they work on a throw-away layer over it. So no code of an agent's or a candidate's can change what a gate
 //! compiles, or what the person does.
 //!
-//! A set begins as a view of the person's: a tree of links to what is there, which is read-only to whoever follows them.
-//! Files that a toolchain overwrites in place are copied instead. Files that it replaces or adds are stored in the set.
+//! A set begins as a view of the person's: a tree of symlinks to the existing files, which are read-only to a process
+//! that follows them. Files that a toolchain overwrites in place are copied instead. Files that it replaces or adds are
+//! stored in the set.
 
 use std::fs;
 use std::io;
@@ -273,7 +274,7 @@ impl ToolchainCache {
                 let Ok(kind) = entry.file_type() else { continue };
                 let (source, target) = (entry.path(), to.join(&path));
                 let rule = (self.rule)(&parts, kind.is_dir());
-                // A link of the other's is the same link here: relative ones lead to what is beside them.
+                // A symlink of the other set is copied unchanged: relative ones lead to their siblings.
                 let is_made = match rule {
                     Begin::Skip => continue,
                     Begin::Enter if kind.is_dir() => {

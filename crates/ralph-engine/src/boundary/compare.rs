@@ -61,9 +61,9 @@ pub(crate) struct Watch {
     /// The settings of the agent itself.
     pub(crate) guarded: Vec<Guarded>,
     pub(crate) started: Timestamp,
-    /// Where the baseline lies.
+    /// The path of the baseline.
     pub(crate) baseline: Utf8PathBuf,
-    /// How long its log was when the run began, for whoever reads it after a crash.
+    /// The length of its log when the run began, for a reader after a crash.
     #[serde(default)]
     pub(crate) baseline_length: u64,
     /// Which directories the git directories are, by inode: one can be moved away and another put in its place.
@@ -186,7 +186,7 @@ impl BoundaryReport {
     }
 }
 
-/// What Ralph itself writes in private state while a run goes on, and what is large and checked by its own hashes.
+/// What Ralph itself writes in private state during a run, and large files that are checked by their own hashes.
 const WRITTEN_MEANWHILE: [&str; 21] = [
     "journal.jsonl*",
     "board.json*",
@@ -475,7 +475,7 @@ pub(crate) fn inode(directory: impl AsRef<Path>) -> Option<u64> {
     found.is_dir().then(|| std::os::unix::fs::MetadataExt::ino(&found))
 }
 
-/// Puts a directory back that was moved away, if it is still beside its place, and says whether it did.
+/// Restores a directory that was moved away, if it is still next to its path, and returns whether it did.
 fn return_directory(path: &Utf8Path, before: u64, saver: &mut Saver<'_>) -> bool {
     let beside = path.parent().and_then(|parent| std::fs::read_dir(parent).ok());
     let mut moved = beside.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -501,7 +501,7 @@ pub fn vouch(
     vouch_for(state, home, path, &digest::of_bytes(content))
 }
 
-/// Does the same for whoever has the digest of the content.
+/// The same for callers that have the digest of the content.
 pub(crate) fn vouch_for(
     state: &State,
     home: &Utf8Path,

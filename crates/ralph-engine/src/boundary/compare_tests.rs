@@ -259,7 +259,7 @@ fn a_baseline_can_be_read_by_another_process_also_if_its_end_is_torn() {
     fs::write(bench.path("untracked"), "kept\n").unwrap();
     let mut baseline = Baseline::new(watch.baseline.clone());
     watch.take(&mut baseline, &bench.state, &program).unwrap();
-    // As if its process had been killed: nobody removes the file.
+    // As if its process had been killed: the file is not removed.
     std::mem::forget(baseline);
     let mut bytes = fs::read(&watch.baseline).unwrap();
     bytes.extend_from_slice(b"{\"path\":400,\"class\":\"tree\",\"kept\":\"nothing\"}\ncut sho");

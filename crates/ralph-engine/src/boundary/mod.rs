@@ -3,7 +3,8 @@
 //! After a run the harness compares what the role must leave alone with a [`baseline`] taken before it ([`compare`]), and
 //! puts back what changed ([`restore`]).
 //!
-//! Reading stays open. What nobody may write (private state, the person's other files) is simply never named here.
+//! Reading stays open. Paths that no role may write (private state, the person's other files) are simply never named
+//! here.
 
 mod baseline;
 mod caches;
@@ -207,8 +208,8 @@ pub(crate) struct Writable<'a> {
     pub extra: &'a [Utf8PathBuf],
 }
 
-/// Returns what the kernel is to hold the run to. Links are followed now, by whom no agent could mislead; what the
-/// configuration grants beside is taken by its own name.
+/// Returns the kernel restrictions of the run. Symlinks are resolved now, by a process that no agent could mislead;
+/// additional paths from the configuration are used by their own names.
 pub(crate) fn confinement(
     writable: &Writable<'_>,
     unix_sockets: SocketAccess,
@@ -228,7 +229,7 @@ pub(crate) fn confinement(
     Confinement { writable: paths, unix_sockets, offline: false, view }
 }
 
-/// Finds the repositories of a workspace: the one it is or lies in, else those of its children.
+/// Finds the repositories of a workspace: the one it is or is inside of, otherwise those of its subdirectories.
 pub fn repositories(workspace: &Utf8Path) -> Vec<RepositoryLocation> {
     if let Ok(place) = RepositoryLocation::discover(workspace) {
         return vec![place];

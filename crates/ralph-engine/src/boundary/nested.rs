@@ -41,7 +41,7 @@ pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Wa
         if directory != link {
             watched.push(Watched::file(&link, Class::Settings));
         }
-        // What lies elsewhere no run can write.
+        // Paths elsewhere cannot be written by any run.
         if directory.starts_with(workspace) {
             let files = SETTINGS.iter().map(|name| directory.join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Settings)));

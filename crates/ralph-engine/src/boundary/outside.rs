@@ -59,7 +59,7 @@ pub(crate) struct OutsidePlaces<'a> {
     pub(crate) granted: &'a [String],
 }
 
-/// What the protected set was before a run. Kept from run to run, and in a file for whoever comes after a crash.
+/// The protected set before a run. Kept from run to run, and in a file for recovery after a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     known: HashMap<PathBuf, Metadata>,
@@ -257,7 +257,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Adds what lies directly in a directory.
+    /// Adds the direct entries of a directory.
     fn add_entries(&mut self, directory: &Path) {
         let mut paths = Vec::new();
         walk(directory, &mut |path, _, _| {
@@ -361,7 +361,7 @@ fn put_attributes_back(path: &Path, before: &Attributes) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Where the file is that tells of the protected set, beside that of a baseline.
+/// The path of the file with the protected set, next to that of a baseline.
 pub(crate) fn file_beside(baseline: &Utf8Path) -> Utf8PathBuf {
     baseline.with_extension("outside")
 }

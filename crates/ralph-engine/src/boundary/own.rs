@@ -60,7 +60,7 @@ fn writable(places: &OwnPlaces<'_>) -> Vec<Utf8PathBuf> {
     paths
 }
 
-/// What the agents of all roles keep of their own. What is missing is made: only what is there can be granted.
+/// The agents' own paths of all roles. Missing ones are created: only existing paths can be granted.
 fn agents_state(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Utf8PathBuf> {
     let mut paths = Vec::new();
     for role in Role::ALL {
@@ -92,7 +92,7 @@ fn agents_state(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Ut
     paths
 }
 
-/// The work trees of a repository beside the one that is worked in: one of them may have to follow what lands.
+/// The other worktrees of a repository: one of them may have to follow what lands.
 fn other_worktrees(common_dir: &Utf8Path) -> Vec<Utf8PathBuf> {
     let known = common_dir.join("worktrees").read_dir_utf8();
     let links = known.into_iter().flatten().flatten().map(|entry| entry.path().join("gitdir"));

@@ -1,8 +1,8 @@
 //! What a run in a slot must not have reached, where only comparison can tell (`detect`): the person's refs, git
 //! configuration and hooks, home and `ralph.toml`.
 //!
-//! Nothing is put back: the person may have changed it, who works on meanwhile, and nobody can tell who it was. The workflow
-//! stops and asks.
+//! Nothing is reverted: the person, who keeps working meanwhile, may have made the change, and its author cannot be
+//! determined. The workflow stops and asks.
 
 use std::collections::BTreeMap;
 use std::fs;

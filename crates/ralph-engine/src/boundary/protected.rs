@@ -36,7 +36,7 @@ pub(super) enum Class {
     Tree,
     /// The harness's own files outside the workspace, which the kernel keeps from every run.
     Private,
-    /// What lies outside a run's reach but for its permissions.
+    /// What is out of a run's reach except for its permissions.
     Outside,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn are_plain_steps(steps: &[u8]) -> bool {
 /// Files of home that tell git what to leave out of commits, and how to merge.
 const HOME_SETTINGS: [&str; 2] = [".gitignore", ".gitattributes"];
 
-/// What people write in home, beside the files in `specs` and the templates of prompts.
+/// Files that people write in home, in addition to the files in `specs` and the prompt templates.
 const PEOPLES_FILES: [&str; 2] = ["prompt.md", "understand_prompt.md"];
 
 /// State files of home, and directories of them.
@@ -214,7 +214,7 @@ fn submodules(modules: &Utf8Path) -> Vec<PathBuf> {
     found
 }
 
-/// Lists what tells where history stands.
+/// Lists the files that record the state of history.
 pub(super) fn git_refs(place: &RepositoryLocation) -> Vec<Watched> {
     let (own, common) = (&place.git_dir, &place.common_dir);
     let mut watched = vec![
@@ -270,7 +270,7 @@ pub(super) fn is_edited_by_hand(
         })
 }
 
-/// Lists the directories on the way from `top` to what is watched below it: whoever closes one hides what is in it.
+/// Lists the directories on the way from `top` to watched paths below it: closing one would hide its content.
 pub(super) fn on_the_way(watched: &[Watched], top: &Utf8Path, class: Class) -> Vec<Watched> {
     let mut found: BTreeSet<&Path> = BTreeSet::new();
     let inside = watched.iter().filter(|watched| watched.path.starts_with(top));

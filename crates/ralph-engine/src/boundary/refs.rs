@@ -75,7 +75,7 @@ pub(super) fn now(place: &RepositoryLocation) -> Refs {
         }
         WalkStep::Enter
     });
-    // Whoever is in the middle of writing a ref has a lock beside it.
+    // A process that is writing a ref has a lock next to it.
     refs.retain(|name, _| !name.to_ascii_lowercase().ends_with(".lock"));
     refs
 }

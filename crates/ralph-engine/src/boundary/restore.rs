@@ -38,7 +38,7 @@ impl<'a> Saver<'a> {
         self.used.then_some(&self.directory)
     }
 
-    /// Returns where a path's saved self lies.
+    /// Returns the path of a saved file.
     pub(super) fn place_of(&self, path: &Path) -> PathBuf {
         let below = |base: &str, path: &Path| {
             let names = path.components().filter(|part| matches!(part, Component::Normal(_)));

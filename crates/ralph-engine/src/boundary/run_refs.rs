@@ -30,7 +30,7 @@ pub(crate) struct RefsBefore {
     refs: Refs,
 }
 
-/// Notes every ref, of what lies in files.
+/// Records every loose ref.
 pub(crate) fn note_refs(places: &[RepositoryLocation]) -> Vec<RefsBefore> {
     let note = |place: &RepositoryLocation| RefsBefore {
         common_dir: place.common_dir.clone(),
@@ -174,7 +174,7 @@ fn persons_tips(refs: &Refs) -> Vec<Oid> {
     refs.filter_map(|(_, text)| Oid::parse(text.as_bytes())).collect()
 }
 
-/// Whether nothing leads any more to what a ref had. What cannot be found out counts as lost: putting back harms nobody.
+/// Whether the old target of a ref is no longer reachable. If unknown, it counts as lost: restoring does no harm.
 fn is_dropped(git: &Git, moved: &RefReturn, tips: &[Oid]) -> bool {
     let Some(old) = &moved.before else { return false };
     let is_forward = |now: &Oid| git.is_ancestor(old, now).unwrap_or(false);

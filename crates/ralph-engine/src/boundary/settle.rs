@@ -115,7 +115,7 @@ impl Settlement<'_> {
         }
         closed.sort_by(|one, other| one.path.cmp(&other.path));
         for directory in &mut closed {
-            // What it is told as is that it was closed.
+            // It is reported as having been closed.
             directory.is_unread = false;
             self.file(directory);
         }
@@ -216,7 +216,7 @@ impl Settlement<'_> {
                     (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
                     }
-                    // What is in it nobody knows: it goes as a whole, and can be looked at where it is kept.
+                    // Its content is unknown: it is removed as a whole, and can be inspected where it is kept.
                     (_, FindingKind::Unreadable) => {
                         open_to_owner(path).is_ok() && self.saver.put_away(path).is_ok()
                     }
@@ -278,7 +278,7 @@ impl Settlement<'_> {
         if class == Class::Tree {
             let is_directory = now.is_some_and(|now| now.kind().is_dir());
             return match (self.watch.in_force, what) {
-                // What the configuration grants beside the role's own paths.
+                // Paths that the configuration grants in addition to the role's own.
                 _ if reachable => Fate::Nothing,
                 (in_force, FindingKind::Permissions) if in_force.has_view() => Fate::Kept,
                 (_, FindingKind::Permissions) => Fate::PutBack { violation: true },
@@ -348,8 +348,8 @@ impl Settlement<'_> {
             && nested::is_plain(self.watch.workspace.as_std_path(), path, content.as_deref())
     }
 
-    /// Whether a file of home is as the branch has it that the run left checked out: whoever returns to the run's own
-    /// branch brings back what that has.
+    /// Whether a file of home equals the version on the branch that the run left checked out: returning to the run's
+    /// own branch restores that branch's version.
     fn is_of_other_branch(&self, path: &Path, now: Option<Stamp>) -> bool {
         let Some(there) = &self.other_branch else { return false };
         let home = self.watch.home.as_deref();
@@ -458,7 +458,7 @@ impl Settlement<'_> {
         if let Some(before) = before.as_ref().filter(|before| !before.stamp.kind().is_dir()) {
             content = self.content(path, &before.kept);
             if content.is_none() {
-                // Nothing to put in its place: what is there is better than nothing.
+                // There is no replacement: keep what exists.
                 return false;
             }
         }
@@ -480,7 +480,7 @@ impl Settlement<'_> {
             return self.write_over(path, now, content, quiet);
         }
         let is_away = match now {
-            // Nobody asks for it back. The walk went through no link, and the run is over.
+            // It is not needed again. The walk followed no symlink, and the run has ended.
             Some(_) if quiet => std::fs::remove_file(path).is_ok(),
             _ => self.saver.put_away(path).is_ok(),
         };
@@ -622,7 +622,8 @@ impl Settlement<'_> {
 
     /// Whether every commit that a ref now has and none had before was made during the run.
     ///
-    /// Without the kernel nobody can tell more. What was made before, and came by a fetch or a merge, is somebody else's.
+    /// Without the kernel boundary more cannot be known. Commits made before, or brought by a fetch or a merge, are
+    /// someone else's.
     fn is_runs_own(&self, git: &Git, now: Option<&Oid>, known: &[Oid]) -> bool {
         let Some(now) = now else { return true };
         let started = self.watch.started.as_second();

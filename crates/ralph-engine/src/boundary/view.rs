@@ -24,7 +24,7 @@ pub(crate) struct ViewRequest<'a> {
     pub temporary: &'a Utf8Path,
     /// Where the run works: other paths are relative to it.
     pub cwd: &'a Utf8Path,
-    /// What the run needs beside what it may write: its tree, its program, the objects of its repository.
+    /// What the run needs in addition to its writable paths: its tree, its program, the objects of its repository.
     pub needed: Vec<Utf8PathBuf>,
     /// The words of its command line, in which paths are named.
     pub words: Vec<&'a str>,
@@ -254,7 +254,7 @@ fn on_path(request: &ViewRequest<'_>, home: Option<&Utf8Path>) -> Vec<Utf8PathBu
     found
 }
 
-/// The file that says how names of machines are looked up, where it lies among the sockets.
+/// The resolver configuration, if it is among the sockets.
 fn resolver() -> Option<Utf8PathBuf> {
     Utf8Path::new("/etc/resolv.conf").canonicalize_utf8().ok()
 }

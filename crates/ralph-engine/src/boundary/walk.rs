@@ -1,8 +1,8 @@
-//! Looking at files without reading them: one `fstatat` each, by inode data that nobody can forge without trace.
+//! Compares files without reading them: one `fstatat` each, by inode data that cannot be forged without a trace.
 //!
-//! The time of the last status change (ctime) is what counts: an edit in place that keeps the size and puts the other
-//! time back still moves it. Links are looked at, never followed. A directory's ctime moves when a name in it comes, goes
-//! or becomes another file, so one whose ctime stands still need not be listed again.
+//! The ctime is decisive: an edit in place that keeps the size and restores the mtime still changes it. Symlinks are
+//! inspected, never followed. A directory's ctime changes when a name in it is added, removed or replaced, so a
+//! directory with an unchanged ctime need not be listed again.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

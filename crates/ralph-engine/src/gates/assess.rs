@@ -103,7 +103,7 @@ impl Assessment {
         GatesView::new(self.findings.iter().map(GateFinding::report).collect())
     }
 
-    /// What is known of the candidate, once whoever had to agree has agreed.
+    /// The level of proof of the candidate, once all required approvals are given.
     pub fn level(&self) -> ProofLevel {
         let gates = self.view().level();
         if self.checks.holds() { gates } else { gates.min(ProofLevel::ChecksChanged) }
@@ -168,7 +168,7 @@ pub struct Assessor<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    /// Takes the checkouts, or says who has them.
+    /// Takes the checkouts, or returns their holder.
     pub fn open(
         context: &'a GateContext<'a>,
         repository: &'a GateRepository,
@@ -267,7 +267,7 @@ impl<'a> Assessor<'a> {
         };
         let mirror = &self.repository.mirror;
         let candidate = survey.lay_over(points.candidate)?;
-        // Where the base itself has changes that nobody agreed with, it is run with the anchor's checks as well.
+        // If the base itself has unapproved changes, it is run with the anchor's checks as well.
         let base_tree = mirror.tree_of(base)?;
         let (base, base_tree) = if anchor == base_tree || candidate.commit.is_none() {
             (base.clone(), base_tree)
@@ -533,7 +533,7 @@ impl<'a> Assessor<'a> {
         Ok(run)
     }
 
-    /// Tells that a gate begins to run, after what came of the run before it.
+    /// Records that a gate begins to run, after the result of the previous run.
     fn begin(
         &mut self,
         gate: &GateSpec,

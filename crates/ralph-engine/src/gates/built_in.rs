@@ -26,7 +26,7 @@ const MOST_FILES: usize = 5000;
 /// The extensions of the files whose text is read; of others only the names are known.
 const READ: [&str; 8] = ["tsx", "jsx", "ts", "js", "css", "json", "md", "html"];
 
-/// What built-in gates look at beside the commit.
+/// The input of built-in gates in addition to the commit.
 #[derive(Clone, Copy)]
 pub struct BuiltInContext<'a> {
     pub rules: &'a LoopRules,

@@ -55,14 +55,14 @@ pub struct GateContext<'a> {
     pub place: &'a RunResources,
     /// What this process was given, the base of what gates get.
     pub environment: &'a Environment,
-    /// Names of the person's variables that gates get beside those that every run gets.
+    /// Names of the person's variables that gates get in addition to those that every run gets.
     pub pass: &'a [String],
     /// The person's checkout, no program of which gates find on their search path.
     pub workspace: &'a Utf8Path,
     pub boundary: InForce,
     /// What gates see of the person's home directory, and the sockets of those that do not ask for any.
     pub sandbox: &'a SandboxConfig,
-    /// Paths beside their own that gates may write.
+    /// Writable paths of gates in addition to their own.
     pub writable: &'a [Utf8PathBuf],
     pub interrupt_grace: Duration,
     pub terminate_grace: Duration,

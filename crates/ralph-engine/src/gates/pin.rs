@@ -239,7 +239,7 @@ mod tests {
         let path = PINS.path(&state, "a");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("\"clippy\"", "\"check\"")).unwrap();
-        // What was written beside it has not been touched.
+        // A file written next to it has not been touched.
         assert_eq!(PinnedGates::load(&state, "a").unwrap(), Some(pinned));
         PinnedGates::forget(&state, "a").unwrap();
         // An earlier Ralph wrote the record alone.

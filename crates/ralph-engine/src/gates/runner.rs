@@ -65,7 +65,7 @@ pub(super) enum CommandEnd {
     CouldNotRun(Obstacle),
 }
 
-/// What came of a command.
+/// The result of a command.
 pub(super) struct Done {
     pub(super) ended: CommandEnd,
     pub(super) tests: TestReport,
@@ -364,7 +364,7 @@ fn environment(context: &GateContext<'_>, id: &RunId, caches: &Utf8Path) -> Envi
     environment
 }
 
-/// What a gate sees beside what it may write: its program, and the git directory and objects of its checkout.
+/// What a gate sees in addition to its writable paths: its program, and the git directory and objects of its checkout.
 fn needed(context: &GateContext<'_>, job: &Job<'_>, program: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut needed = around_program(program);
     needed.extend(context.state.shown());

@@ -67,12 +67,12 @@ impl fmt::Display for StartFinding {
     }
 }
 
-/// Who is told, and asked.
+/// Receives the results and answers questions.
 pub trait StartWatcher {
     /// Shows how a gate ended that does not pass.
     fn show(&mut self, finding: &StartFinding);
 
-    /// Tells whether to go on although gates are red.
+    /// Decides whether to continue although gates are red.
     fn goes_on(&mut self) -> bool;
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct StartPoint {
 /// The gates that are to be tried before the first run of a session.
 pub(crate) struct StartGates {
     pub(crate) points: Vec<StartPoint>,
-    /// The person goes on whatever they say.
+    /// The person continues regardless of the gates.
     pub(crate) anyway: bool,
     pub(crate) watcher: Box<dyn StartWatcher>,
 }

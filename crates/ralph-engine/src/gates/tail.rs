@@ -17,7 +17,7 @@ const MOST_CHARACTERS: usize = 160;
 /// A directory, and what is written in its place. With nothing in its place, paths inside it become relative to it.
 pub(super) type Alias<'a> = (&'a str, &'a str);
 
-/// Returns how a log ended. `aliases` are tried in order: the deeper directory stands first.
+/// Returns the end of a log. `aliases` are tried in order: deeper directories first.
 pub(super) fn of_file(path: &Utf8Path, aliases: &[Alias<'_>]) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -321,7 +321,7 @@ impl<'a> Workbench<'a> {
 
 /// Where `setup` runs.
 pub(crate) struct SetupPlace<'a> {
-    /// What stands for the workspace.
+    /// The directory used in place of the workspace.
     pub(crate) directory: &'a Utf8Path,
     /// What it may write.
     pub(crate) tree: &'a Utf8Path,
@@ -423,7 +423,7 @@ fn is_lfs_pointer(path: &std::path::Path) -> bool {
         && start == LFS_POINTER
 }
 
-/// Tells what is wrong with the commit or the machine from what the person must put right.
+/// Distinguishes problems of the commit or the machine from those the person must fix.
 fn obstacle(error: CheckoutError) -> Result<Obstacle, GateError> {
     let with_cause = |error: &CheckoutError| {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));

@@ -30,7 +30,7 @@ use crate::wait::Waited;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
     Interrupted,
-    /// The usage limit stands, and waiting is switched off.
+    /// The usage limit is in force, and waiting is disabled.
     Limited {
         agent: String,
         wait: LimitWait,
@@ -106,9 +106,9 @@ pub(crate) enum WorkflowStep<E> {
 /// What becomes of the place that a run worked in when nothing follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Void {
-    /// The run is over for good.
+    /// The run has ended.
     Ended,
-    /// The same step goes on when its usage limit is over.
+    /// The same step continues when its usage limit has ended.
     Resumed,
 }
 
@@ -169,7 +169,7 @@ pub(crate) trait Workflow<'s> {
         None
     }
 
-    /// Makes the clone of the item anew if an agent left it so that nothing can be asked of it; tells whether it was.
+    /// Recreates the clone of the item if an agent left it unusable; returns whether it was.
     fn mend_clone(&mut self, _error: &WorkflowError) -> Result<bool, WorkflowError> {
         Ok(false)
     }
@@ -194,7 +194,7 @@ struct TroubleCount {
 
 const TROUBLES: Entry<TroubleCount> = Entry::new("troubles", "its troubles are counted anew");
 
-/// Counts the troubles of an item anew: it is done, or a person has it tried again.
+/// Resets the trouble count of an item: it is done, or a person allows another try.
 pub(crate) fn forget_troubles(state: &State, item: &str) -> Result<(), PathError> {
     TROUBLES.forget(state, item)
 }
@@ -373,7 +373,7 @@ fn run<'s, W: Workflow<'s>>(
     let (traits, resumes) = (launch.adapter.traits(), launch.resumes());
     let subject = workflow.subject();
     let session = workflow.session();
-    // A limit that was hit before a restart still stands: hitting it again would only prolong it.
+    // A limit hit before a restart is still in force: hitting it again would only prolong it.
     if let Some(wait) = session.journal.board().limit_wait(&holder, session.context.clock.now())
         && let Some(stop) = sit_out(session, &holder, wait, subject.clone())?
     {
@@ -419,7 +419,7 @@ fn run<'s, W: Workflow<'s>>(
         };
         let session = workflow.session();
         let waits = session.journal.board().limits_in_a_row(&holder);
-        // The same run goes on after the wait. One that meets its limit again at once is another.
+        // The same run continues after the wait. One that hits its limit again at once is a new run.
         if waits > 0 && !worked {
             session.spent.iterations += 1;
         }
@@ -490,7 +490,7 @@ fn conclude<'s, W: Workflow<'s>>(
         return ask_once(workflow, result, question);
     }
     match &result.outcome {
-        // Ralph died before it could record these; the next step begins anew, or waits.
+        // Ralph died before it could record these; the next step starts over, or waits.
         RunOutcome::Interrupted => {
             workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;
@@ -503,7 +503,7 @@ fn conclude<'s, W: Workflow<'s>>(
                 holder = LimitHolder { agent: result.agent.clone(), account: None };
             }
             session.begin_limit_wait(&holder, *resets_at, false)?;
-            // Its session may go on, but as another step, which begins where the person left the branches.
+            // Its session may be resumed, but as another step, which begins where the person left the branches.
             workflow.discard(result, Void::Ended)?;
             forget(workflow, result)?;
             Ok(Turn::Again)

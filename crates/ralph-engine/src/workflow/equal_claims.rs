@@ -43,7 +43,7 @@ pub(super) fn most_rejections(
     Ok(if is_spent { rejections.min(1) } else { rejections })
 }
 
-/// Counts anew: the item is done, or a person has it tried again.
+/// Resets the count: the item is done, or a person allows another try.
 pub(super) fn forget(state: &State, item: &str) -> Result<(), PathError> {
     CLAIMS.forget(state, item)
 }

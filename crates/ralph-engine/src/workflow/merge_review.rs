@@ -58,7 +58,7 @@ pub(crate) struct MergeRequest<'a> {
     pub(crate) asked: &'a [String],
     /// The run that verified the work by itself.
     pub(crate) after: Option<&'a RunId>,
-    /// A person accepted the work: nobody else is asked.
+    /// A person accepted the work: no one else is asked.
     pub(crate) is_persons_word: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Workflows: each asks its machine in `ralph_model` what is next, does it, and records what came of it.
+//! Workflows: each asks its state machine in `ralph_model` for the next step, performs it, and records the result.
 //!
 //! [`driver`] is the one loop; a workflow implements its trait. [`project`] is what a workflow works on,
 //! [`home_committer`] commits home, [`repositories`] notes what there was before a run and examines what there is after
@@ -50,7 +50,7 @@ use crate::judge::JudgeError;
 use crate::plan_file::PlanFileError;
 use crate::run::RunError;
 
-/// A workflow cannot go on. What an agent did is never such an error.
+/// A workflow cannot continue. An agent's behaviour is never such an error.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
     #[error(transparent)]
@@ -114,7 +114,7 @@ pub enum WorkflowError {
     /// A gate could judge nothing: no agent was run.
     #[error("{0}")]
     GateCannotRun(Box<StartFinding>),
-    /// The person would rather not go on.
+    /// The person chose not to continue.
     #[error("nothing was done")]
     Declined,
     /// The mailbox cannot be Ralph's.
@@ -197,8 +197,8 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
     }
 }
 
-/// Why nothing follows from a run whose clone had to be made anew. Such a run counts as one that failed, or an agent that
-/// makes each of its clones unusable would be run without end.
+/// Why a run whose clone had to be recreated has no consequences. Such a run counts as failed, otherwise an agent that
+/// makes each of its clones unusable would run endlessly.
 pub(crate) const CLONE_LOST: &str = "the repository that it worked in could not be used any more and was made anew, without \
                                      what was not judged yet";
 

@@ -1,4 +1,4 @@
-//! The stories of a PRD as they stand: what the checkout asks for, and what passes on the branch. Only looks.
+//! The state of a PRD's stories: what the checkout asks for, and what passes on the branch. Read-only.
 
 use camino::Utf8Path;
 use ralph_model::prd::{Prd, Story};
@@ -8,7 +8,7 @@ use crate::files::read_optional;
 use crate::git::{Git, GitProgram, Head};
 use crate::workflow::WorkflowError;
 
-/// A PRD and where its stories stand.
+/// A PRD and the state of its stories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoriesOverview {
     pub branch: String,
@@ -63,7 +63,7 @@ pub fn passing_on_branch(
     let landed = git.resolve(&format!("refs/ralph/landed/{branch}"))?;
     let branch = git.resolve(&format!("refs/heads/{branch}"))?;
     let exists = branch.is_some();
-    // Without the branch a run begins where the checkout stands.
+    // Without the branch a run begins at the checkout's `HEAD`.
     let tip = match landed.or(branch) {
         None => git.head()?.id().cloned(),
         tip => tip,

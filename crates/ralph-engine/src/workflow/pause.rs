@@ -1,4 +1,4 @@
-//! The pause between two iterations: the person is asked whether to go on, where they want to be, and time passes.
+//! The pause between two iterations: asks the person whether to continue, if they want that, and waits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a workflow works on beside its agents: the repositories, the prompts and rules that people wrote, and home.
+//! What a workflow works on in addition to its agents: the repositories, the person's prompts and rules, and home.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::build::Work;
@@ -48,7 +48,7 @@ pub struct Project {
     reading: Option<ReadingPlace>,
     /// What is worked on now.
     item: Option<String>,
-    /// The item that goes on in the person's checkout although others work in clones.
+    /// The item that continues in the person's checkout although others work in clones.
     in_place: Option<String>,
     /// What Ralph keeps of the repositories was looked through because something had failed. That is done once.
     was_mended: bool,
@@ -109,7 +109,7 @@ impl Project {
         }
         if let Some(onto) = onto {
             let left = match project.isolate(context, onto) {
-                // What Ralph keeps for itself may be damaged: then it is made anew.
+                // Ralph's own data may be damaged: then it is recreated.
                 Err(error)
                     if error.may_be_of_repository() && mend(&git, context).map_err(failed)? =>
                 {
@@ -343,8 +343,8 @@ impl Project {
         Ok(())
     }
 
-    /// Makes the clone of the item at work anew if that is what an error comes from: an agent left it so that nothing can be
-    /// asked of it. Tells whether it was made.
+    /// Recreates the clone of the current item if that is the cause of an error: an agent left it unusable. Returns
+    /// whether it was recreated.
     pub(crate) fn mend_clone(
         &mut self,
         session: &mut Session<'_>,
@@ -476,11 +476,11 @@ impl Project {
         }
     }
 
-    /// Has an item whose work could not land go on from where the branches stand now.
+    /// Lets an item whose work could not land continue from the current branches.
     ///
-    /// Where a branch no longer contains what the item began at, its slot is made anew: what is worked on there must not
-    /// lead to what the person has dropped. This comes after the record that the work goes back; if a crash prevents it,
-    /// the item goes on from its old base, and its work is carried over once more.
+    /// If a branch no longer contains the item's base, its slot is recreated: work there must not lead to what the
+    /// person has dropped. This comes after the record that the work is sent back; if a crash prevents it, the item
+    /// continues from its old base, and its work is carried over once more.
     pub(crate) fn go_on_from(
         &mut self,
         session: &mut Session<'_>,
@@ -496,7 +496,8 @@ impl Project {
         self.enter(session, item)
     }
 
-    /// Has an item whose work could not land go on from the present tips of the branches, which are set in its clone.
+    /// Lets an item whose work could not land continue from the current tips of the branches, which are set in its
+    /// clone.
     pub(crate) fn go_on_from_tips(
         &mut self,
         session: &mut Session<'_>,
@@ -759,8 +760,8 @@ impl Project {
 
     /// Commits home before a run that can write.
     ///
-    /// A run in a clone cannot reach the draft of home, nobody else writes it, and all of it was looked through when the
-    /// workflow began: what was written since and not committed is noted.
+    /// A run in a clone cannot reach the draft of home, no other process writes it, and all of it was checked when the
+    /// workflow began: files written since and not committed are recorded.
     pub(crate) fn commit_before_run(
         &self,
         session: &mut Session<'_>,

@@ -198,7 +198,7 @@ impl TrackedRepository {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BeforeAll {
     repositories: BTreeMap<String, Before>,
-    /// It was noted in a clone. Work that was begun there never goes on in the person's checkout.
+    /// Recorded in a clone. Work begun there never continues in the person's checkout.
     #[serde(default)]
     in_slot: bool,
     /// The run is over, and the branches that it began on were returned to. Where the person goes later is their own.
@@ -324,7 +324,7 @@ impl Repositories {
         Ok(switched)
     }
 
-    /// Returns where every repository stands now.
+    /// Returns the current `HEAD` of every repository.
     pub(crate) fn base(&self) -> Result<Base, WorkflowError> {
         let mut base = Base::new();
         for repository in &self.found {
@@ -362,8 +362,8 @@ impl Repositories {
         self.note_again(None, base)
     }
 
-    /// Notes what there is before a run, and saves what the person has not committed. What earlier runs of the item left
-    /// uncommitted is not taken for the person's.
+    /// Records the state before a run, and saves the person's uncommitted changes. Uncommitted leftovers of the item's
+    /// earlier runs are not attributed to the person.
     pub(crate) fn note_again(
         &self,
         earlier: Option<&BeforeAll>,
@@ -655,7 +655,7 @@ impl Repositories {
 
     /// Notes where a run has ended that is on other branches than it began on; tells whether that is news.
     ///
-    /// The first note stands: a Ralph that was killed while it returned has the branch checked out already.
+    /// The first note counts: a Ralph killed while returning has the branch checked out already.
     pub(crate) fn note_standing(&self, before: &mut BeforeAll) -> Result<bool, WorkflowError> {
         if before.returned {
             return Ok(false);
@@ -766,7 +766,7 @@ impl BeforeAll {
     }
 }
 
-/// Returns what the receipts of an item's work say beside what was measured. `worker` is the role that did it.
+/// Returns the content of an item's receipts in addition to the measurements. `worker` is the role that did the work.
 pub(crate) fn attestation<'i>(
     context: &SessionContext,
     item: &'i str,
@@ -823,7 +823,7 @@ fn begun_with(
     refs: &RefsSnapshot,
 ) -> Result<Vec<Oid>, WorkflowError> {
     let real = repository.gates.real();
-    // A clone has nothing but the person's, and judged work that an item goes on from.
+    // A clone contains only the person's commits, and judged work from which an item continues.
     let is_slot = real.is_some_and(GateRepository::is_slot);
     let mut begun = if is_slot { Vec::new() } else { refs.tips_of_persons() };
     if let Some(real) = real {

@@ -169,7 +169,7 @@ pub(super) fn tested(cases: &[Case], spec: &str, message: &str) -> Tested {
     AnswerTest { asked: &asked, spec, before, passed }.test(message)
 }
 
-/// Formats what a verifier says is weaker, for whoever did the work.
+/// Formats what a verifier calls weaker, for the agent that did the work.
 pub(super) fn weaker(answers: &[CheckAnswer]) -> String {
     let told = answers.iter().filter_map(|answer| match &answer.opinion {
         CheckOpinion::Weaker { why } => {
@@ -230,7 +230,7 @@ pub(super) fn standing(
     }
     Ok(match merge_review::standing(state, item, works)? {
         None => of_work,
-        // What the verifier of the work agreed with stands.
+        // The approvals of the work's verifier remain valid.
         Some(ReviewStanding::Agreed { .. }) if !matches!(of_work, ReviewStanding::NotNeeded) => {
             of_work
         }

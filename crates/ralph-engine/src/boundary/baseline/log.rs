@@ -65,7 +65,7 @@ impl Baseline {
         Ok(())
     }
 
-    /// Writes the log anew, with nothing in it that was replaced.
+    /// Rewrites the log without replaced entries.
     pub(super) fn rewrite(&mut self) -> io::Result<()> {
         let path = self.path.with_extension("new");
         let mut fresh = Baseline::new(path.clone());

@@ -28,7 +28,7 @@ impl Baseline {
         self.generation = self.generation.wrapping_add(1);
         let mut found = Vec::new();
         let (samples, is_taken) = (self.samples, walked.is_some());
-        // What lies in a directory that is watched by itself is not visited again.
+        // A directory that is watched separately is not visited again.
         let below = field.watched.iter().filter(|watched| watched.below);
         let roots: HashSet<&Path> = below.map(|watched| watched.path.as_path()).collect();
         let mut same: Vec<&Path> = Vec::new();

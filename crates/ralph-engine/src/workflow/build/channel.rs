@@ -153,7 +153,7 @@ fn related(
     }
 }
 
-/// Makes what stands for all of something stand for all that the run was given.
+/// Makes a request for everything apply to everything the run was given.
 fn within_given(request: &MutationRequest, asker: Asker<'_>) -> MutationRequest {
     match request {
         MutationRequest::IssueDoneAll => MutationRequest::IssueDone { ids: asker.given.to_vec() },

@@ -138,8 +138,8 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Ends work on a task that a person took from the pending ones while a run was on it. Their word stands; what was
-    /// made is kept: only they can say what it is worth.
+    /// Ends work on a task that a person took off the pending list during its run. Their decision takes precedence; the
+    /// work is kept: only they can say what it is worth.
     fn lay_aside(
         &mut self,
         task: &str,

@@ -77,7 +77,7 @@ impl Build<'_, '_> {
         Ok(is_too_many.then(|| BuildEnd::NoGain { rounds, open: open_items(plan) }))
     }
 
-    /// Counts rounds anew: a person wants more of them.
+    /// Resets the count of rounds: a person wants more of them.
     pub(super) fn forget_rounds(&self) -> Result<(), WorkflowError> {
         Ok(GAINS.forget(&self.session.context.state, self.plan.path().as_str())?)
     }

@@ -194,7 +194,7 @@ impl Build<'_, '_> {
             reasons,
             ..VerdictReached::default()
         })?;
-        // The rejection itself was told when it was written to the plan.
+        // The rejection itself was reported when it was written to the plan.
         self.round.feedback = Some((task.to_owned(), rejection.for_agent.clone()));
         self.settle(task, &TaskFact::Rejected { run, rejection })?;
         Ok(Turn::Failed)

@@ -1,6 +1,6 @@
 //! How the plan names the log of a run that was killed: never by a path of this machine, as others read the plan too.
 //!
-//! It is named from the workspace; where home lies elsewhere, from home; where logs are kept in private state, from there.
+//! Its path is relative to the workspace; if home is elsewhere, to home; if logs are in private state, to that.
 
 use camino::{Utf8Path, Utf8PathBuf};
 

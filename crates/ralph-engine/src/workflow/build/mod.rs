@@ -82,7 +82,7 @@ pub enum BuildEnd {
     Looping {
         stage: Stage,
     },
-    /// Work goes on, but what is left to do does not get less.
+    /// Work continues, but the remaining work does not decrease.
     NoGain {
         rounds: u32,
         open: usize,
@@ -202,8 +202,8 @@ impl<'r, 's> Build<'r, 's> {
         Ok(())
     }
 
-    /// Forgets the records and beginnings of tasks that are done or gone, which a killed Ralph may have left: if one is
-    /// rejected, it begins anew.
+    /// Removes the records and beginnings of tasks that are done or gone, which a killed Ralph may have left: a
+    /// rejected one starts over.
     fn forget_what_is_done(&mut self) -> Result<(), WorkflowError> {
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
@@ -291,7 +291,7 @@ impl<'r, 's> Build<'r, 's> {
         Ok(self.session.record(event)?)
     }
 
-    /// Tells what came of the step under way, once.
+    /// Records the result of the current step, once.
     fn end_step(
         &mut self,
         result: StepResult,

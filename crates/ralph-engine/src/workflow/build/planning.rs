@@ -1,7 +1,7 @@
 //! `ralph plan <spec>`: a planner turns a spec into tasks.
 //!
-//! From before its run until its conclusions are drawn a note in private state says which spec is being planned. Whoever
-//! finds one goes on: what becomes of the tasks was asked already, and a run that is over is not repeated.
+//! From before its run until it is concluded, a note in private state says which spec is being planned. A start that
+//! finds one resumes: the fate of existing tasks was already decided, and a finished run is not repeated.
 
 use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::prompt::{Continuation, PlanPrompt};
@@ -59,7 +59,7 @@ struct Planned {
 /// What comes before a spec is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeforeBuild {
-    /// Planning was cut short, and goes on.
+    /// Planning was interrupted, and is resumed.
     GoOnPlanning,
     /// There is something to build or to look into, or all of it is done.
     Nothing,

@@ -114,11 +114,11 @@ impl Build<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
+    /// Judges undecided work once more. A person may have fixed the obstacle.
     fn judge_again(&mut self, task: &str, works: &[Work]) -> Result<Turn<BuildEnd>, WorkflowError> {
         self.project.enter(self.session, task)?;
         let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
-            // Where work began is not known any more, so that it cannot be judged: it begins anew.
+            // The base is no longer known, so the work cannot be judged: it starts over.
             let reason = "what was done cannot be judged any more".to_owned();
             let reasons = vec![ReasonText::new("cannot_be_judged", &reason)];
             return self.reject(task, None, Rejection::plain(reason), reasons);

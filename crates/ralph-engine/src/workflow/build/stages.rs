@@ -33,7 +33,7 @@ impl Build<'_, '_> {
         // An answer that was acted on just before Ralph died must not decide the next question.
         self.session.questions().take_answer(&id)?;
         let pinned = self.pin(&id)?;
-        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        // Before anything is recorded, so that Ralph's own commits are not attributed to the run.
         self.commit_plan()?;
         self.project.enter(self.session, &id)?;
         let earlier = BEFORE.load(&self.session.context.state, &id)?;
@@ -101,7 +101,7 @@ impl Build<'_, '_> {
         Ok(before)
     }
 
-    /// Notes what there is before a task's run goes on that its usage limit had ended.
+    /// Records the state before a task's run is resumed after its usage limit.
     pub(super) fn begin_again(&self, task: &str) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
         let Some(earlier) = BEFORE.load(state, task)? else { return Ok(()) };
@@ -271,8 +271,8 @@ impl Build<'_, '_> {
         Ok(WorkflowStep::Run(Box::new(task)))
     }
 
-    /// Returns the commits that have all of the plan's work: where every repository stands, the one first that the last
-    /// done task is in.
+    /// Returns the commits with all of the plan's work: the `HEAD` of every repository, first the one with the last
+    /// done task.
     fn heads_of_work(&self, plan: &Plan<'_>) -> Result<Vec<Work>, WorkflowError> {
         let last = plan.done_tasks().last().and_then(|task| task.done_at?.parse::<CommitId>().ok());
         self.project.repositories.heads(last.as_ref())

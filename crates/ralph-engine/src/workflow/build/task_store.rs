@@ -228,7 +228,7 @@ impl Build<'_, '_> {
     ) -> Result<LandingEnd, WorkflowError> {
         let bytes = self.plan.read()?;
         let mut plan = Plan::parse(&bytes);
-        // A person's word on the task stands: its work is kept, and does not land.
+        // A person's decision on the task takes precedence: its work is kept, and does not land.
         let Ok(change) = plan.done(task, done_at) else { return Ok(LandingEnd::Nothing) };
         let plan = vec![(self.plan.path().to_owned(), plan.render())];
         let works = &acceptance.works;
@@ -289,7 +289,7 @@ impl Build<'_, '_> {
         for origin in &origins {
             BEFORE.forget(&self.session.context.state, origin)?;
         }
-        // Where a person decided that nothing had to change, that was told when they did.
+        // If a person decided that nothing had to change, that was reported then.
         if let LandingEnd::Landed { level } = landing {
             self.tell(TaskDone {
                 task: task.to_owned(),
@@ -326,8 +326,8 @@ impl Build<'_, '_> {
         self.tell(TaskKilled { task: task.to_owned(), reason: kill.name().to_owned() })
     }
 
-    /// Changes the plan and commits it. Returns `false` where a person has taken the task from the pending ones since it
-    /// was looked at: their word stands.
+    /// Changes the plan and commits it. Returns `false` if a person has taken the task off the pending list since it
+    /// was read: their decision takes precedence.
     pub(super) fn change_plan(
         &mut self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,

@@ -1,7 +1,7 @@
 //! `ralph exec "<goal>"`: the interview, then mapping if it is recommended, then the run; each by the person's consent.
 //!
-//! What is next says `ralph_model::goal::exec`; this file asks, and records what was answered in transcript and journal.
-//! The run itself is started by whoever called: here it is only consented to.
+//! `ralph_model::goal::exec` decides the next step; this file asks, and records the answers in transcript and journal.
+//! The caller starts the run itself: here it is only consented to.
 
 use jiff::tz::TimeZone;
 use ralph_model::goal::exec::{

@@ -1,7 +1,7 @@
 //! `ralph plan "<goal>"`: an interviewer asks, the person answers, a PRD is drafted, and the person decides on it.
 //!
-//! The machine is `ralph_model::goal`; this file asks the person and runs the interviewer. Every answer is on disk
-//! before the next question, so an interview that was killed goes on at the question that was open.
+//! The state machine is `ralph_model::goal`; this file asks the person and runs the interviewer. Every answer is on
+//! disk before the next question, so a killed interview resumes at the open question.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -62,7 +62,7 @@ pub enum InterviewEnd {
     NotValid { problems: Vec<String> },
     /// The interviewer asks and never drafts.
     NoDraft { turns: u32 },
-    /// Nobody is there to be asked.
+    /// There is no person to ask.
     Missing(MissingReply),
     /// The interviewer changed what it must not.
     Violation { paths: Vec<String>, diff: Option<Utf8PathBuf> },
@@ -81,7 +81,7 @@ pub enum Start {
 }
 
 impl<'r, 's> Interview<'r, 's> {
-    /// Begins an interview, or goes on with one.
+    /// Begins or resumes an interview.
     pub fn open(
         session: &'r mut Session<'s>,
         project: &'r Project,

@@ -1,4 +1,4 @@
-//! The run's branch in the person's repository: where it stands, what a landing makes of it, and moving it forward.
+//! The run's branch in the person's repository: its position, the effect of a landing, and moving it forward.
 
 use std::path::PathBuf;
 

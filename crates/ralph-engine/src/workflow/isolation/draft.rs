@@ -83,7 +83,7 @@ struct LastLook {
     seen: Seen,
 }
 
-/// What tells, beside the files of home, how they differ from the tip.
+/// Records, in addition to the files of home, how they differ from the tip.
 #[derive(PartialEq, Eq)]
 struct CheckoutState {
     tip: Option<Oid>,
@@ -170,7 +170,7 @@ impl HomeDraft {
         Ok(taken)
     }
 
-    /// Notes what the draft is in line with, and where it stands.
+    /// Records what the draft is synchronised with, and its position.
     fn note_seen(&self, state: &State, seen: Seen) -> Result<(), WorkflowError> {
         let draft = self.git().head()?.id().cloned();
         Ok(SEEN.save(state, &self.key, &Seen { draft, ..seen })?)

@@ -1,5 +1,5 @@
-//! The draft of home is checked when a workflow starts: its files are what its commits say, or what Ralph noted that it
-//! wrote, and its commits are the ones that it was last seen at. Whatever is not is made anew.
+//! Checks the draft of home when a workflow starts: its files must match its commits, or Ralph's record of what it
+//! wrote, and its commits must be the ones last seen. Otherwise it is recreated.
 //!
 //! A transition whose files are not all as they were written is taken back as a whole, as if Ralph had died before it.
 
@@ -27,7 +27,7 @@ pub(super) struct WrittenPlan {
 }
 
 impl HomeDraft {
-    /// Tells whether the draft stands where it was last seen, or further on.
+    /// Whether the draft is at its last seen commit, or a descendant.
     pub(super) fn is_as_seen(&self, state: &State) -> Result<bool, WorkflowError> {
         let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(true) };
         let Ok(head) = self.git().head() else { return Ok(false) };
@@ -52,7 +52,7 @@ impl HomeDraft {
         self.copy.is_sound()
     }
 
-    /// Has the next opening make the draft anew.
+    /// Makes the next opening recreate the draft.
     pub(super) fn give_up(&self) -> Result<(), WorkflowError> {
         Ok(self.copy.give_up()?)
     }
@@ -91,7 +91,7 @@ impl HomeDraft {
         Ok(kept)
     }
 
-    /// Returns what Ralph has written to the plan of a draft that is to be made anew, if it is known to be its own.
+    /// Returns what Ralph has written to the plan of a draft that must be recreated, if it is known to be its own.
     pub(super) fn uncommitted_plan(
         &self,
         state: &State,

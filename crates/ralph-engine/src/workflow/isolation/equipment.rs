@@ -1,4 +1,5 @@
-//! What a slot gets beside the files of its commit: copied files of the workspace, and what `[checkout] setup` makes.
+//! What a slot gets in addition to the files of its commit: copied files of the workspace, and the results of
+//! `[checkout] setup`.
 //!
 //! Neither is ever work: copied files are excluded in the slot and a candidate that has one is rejected by the judge; what
 //! `setup` changes in tracked files is put back and said once, what it makes is excluded. `setup` runs confined, with the

@@ -135,8 +135,8 @@ pub(super) fn write(git: &Git, flight: &Flight, subject: &str) -> Result<(), Ite
     Ok(())
 }
 
-/// Returns the number under which an item's state is, and what is there: another work tree may have an item of the same
-/// name in flight.
+/// Returns the number of an item's state, and the state: another working tree may have an item of the same name in
+/// flight.
 fn place_of(git: &Git, flight: &Flight, key: &ItemKey) -> Result<(u64, Option<Oid>), ItemRefError> {
     if !git.may_have_items() {
         return Ok((1, None));
@@ -155,7 +155,7 @@ fn place_of(git: &Git, flight: &Flight, key: &ItemKey) -> Result<(u64, Option<Oi
 pub(super) fn clear(git: &Git, checkout: &Utf8Path, home: &Path) -> Result<(), ItemRefError> {
     for (record, flight) in read_all(git)? {
         if flight.is_of(checkout, home) {
-            // Whoever wrote it since has it in flight.
+            // A later writer has it in flight.
             git.drop_item(&record)?;
         }
     }

@@ -46,7 +46,7 @@ pub enum TakenBranch {
     Made,
     /// It was there already, at this work.
     AlreadyThere,
-    /// It is there and stands elsewhere; nothing was changed.
+    /// It exists at another commit; nothing was changed.
     InTheWay,
 }
 

@@ -94,7 +94,7 @@ pub(crate) enum LandingEnd {
         /// A verifier is to be asked about the merge.
         is_asked: bool,
     },
-    /// It does not fit what the branches have become; they stand at `tips` now.
+    /// It no longer fits the branches, which are at `tips` now.
     Refused {
         why: String,
         tips: Base,
@@ -127,7 +127,7 @@ impl Prepared<'_> {
     }
 }
 
-/// What stands in the way of a landing.
+/// An obstacle to a landing.
 enum Obstacle {
     /// Both sides changed these.
     Conflict {
@@ -246,8 +246,7 @@ impl Clones {
         Ok(edits)
     }
 
-    /// Takes what the work's commits noted for later runs into home: notes are merged with what is there, so that no
-    /// line of anybody's is lost.
+    /// Merges the notes in the work's commits into home: existing notes are kept, so that no line is lost.
     fn merge_notes_of_work(
         &self,
         draft: &HomeDraft,
@@ -465,7 +464,7 @@ impl Clones {
         Ok(session.record(Note { reason, ..Note::default() })?)
     }
 
-    /// Has an item's clones stand at the merges of its work with what the branches have become; tells whether all do.
+    /// Moves an item's clones to the merges of its work with the current branches; returns whether all did.
     ///
     /// Home and configuration are as in the tip: only what lands has the item's own.
     fn stand_at_merges(
@@ -559,7 +558,7 @@ impl Clones {
         })
     }
 
-    /// Returns where the branches stand now, and has the clone of an item know it.
+    /// Returns the current tips of the branches, and sets them in the clone of an item.
     pub(crate) fn tell_tips(&self, state: &State, item: &str) -> Result<Base, WorkflowError> {
         let tips = self.tips()?;
         self.slots.point_at_tips(state, item, &self.repositories, &tips)?;
@@ -579,7 +578,7 @@ impl Clones {
         Ok(false)
     }
 
-    /// Says how the change is made again where the branches stand now. A merge would bring back what the person dropped.
+    /// Explains how to redo the change on the current branches. A merge would bring back what the person dropped.
     fn how_to_begin_anew(&self, request: &LandingRequest<'_>) -> Result<String, WorkflowError> {
         let mut picks = Vec::new();
         for repository in &self.repositories {

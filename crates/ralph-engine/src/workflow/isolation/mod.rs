@@ -156,11 +156,11 @@ impl Clones {
         self.draft.as_ref().map_or_else(|| Ok(Vec::new()), |draft| draft.restore(state, written))
     }
 
-    /// Makes mirrors anew that are damaged, and the draft of home with them, which shares their objects. Tells whether
-    /// anything was.
+    /// Rebuilds damaged mirrors, and the draft of home, which shares their objects. Returns whether anything was
+    /// damaged.
     ///
-    /// What was in flight is taken up from its refs, so that no transition is lost that was completed. One that the damage
-    /// interrupted is repeated by whoever met it.
+    /// State in flight is restored from its refs, so that no completed transition is lost. One that the damage
+    /// interrupted is repeated by its caller.
     pub(crate) fn mend(&mut self, state: &State) -> Result<bool, WorkflowError> {
         let was_damaged = mend_mirrors(&self.repositories)?;
         let Some(draft) = &self.draft else { return Ok(was_damaged) };
@@ -201,8 +201,7 @@ impl Clones {
         Ok(elsewhere)
     }
 
-    /// Commits what is in flight to the ref of an item, for whoever looks at home and for the case that private state is
-    /// lost.
+    /// Commits the state in flight to the ref of an item, for readers of home and in case private state is lost.
     pub(crate) fn note_in_flight(
         &self,
         state: &State,
@@ -421,7 +420,7 @@ fn open_repositories(
     Ok(repositories)
 }
 
-/// Makes anew what is damaged of the mirrors and of the draft of home. Tells whether anything was.
+/// Rebuilds damaged parts of the mirrors and of the draft of home. Returns whether anything was damaged.
 pub(crate) fn mend(program: &GitProgram, context: &SessionContext) -> Result<bool, WorkflowError> {
     let (state, home) = (&context.state, &real_home(context));
     let repositories = open_repositories(program, context, |_| Ok(String::new()))?;

@@ -1,5 +1,5 @@
-//! Home as whoever only looks should see it: the person's files, what has landed and is not in their checkout yet, and
-//! what is in flight.
+//! Home as a reader should see it: the person's files, landed changes that are not in their checkout yet, and state in
+//! flight.
 //!
 //! What a person has put in place of a file counts: a file is laid over only where theirs is what it was when the
 //! workflow wrote its own. Nothing is written here, and where nothing waits and nothing is in flight no process is

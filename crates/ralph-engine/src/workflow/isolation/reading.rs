@@ -1,7 +1,7 @@
 //! Clones for roles that only read and whose work lands nowhere: the interviewer and the mapper.
 //!
-//! Such a clone is at the commit that is checked out, and is made anew when that has moved. Nothing of the person's
-//! changes for it: no branch, no ref, no commit, not the checkout. Home is the person's own; only the harness writes it.
+//! Such a clone is at the checked-out commit, and is recreated when that has moved. Nothing of the person's changes for
+//! it: no branch, no ref, no commit, not the checkout. Home is the person's own; only the harness writes it.
 
 use ralph_model::pipeline::records::Base;
 

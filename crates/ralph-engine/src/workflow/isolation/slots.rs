@@ -49,7 +49,7 @@ pub(crate) struct SlotPool {
 /// A slot that is ready for its item.
 pub(super) struct ReadySlot {
     pub(super) record: SlotRecord,
-    /// What stands for the workspace, or for the directory that has its repositories.
+    /// The directory used in place of the workspace, or of the one with its repositories.
     pub(super) root: Utf8PathBuf,
     pub(super) clones: Vec<Slot>,
     /// It was prepared just now, and has nothing of an earlier run.
@@ -128,7 +128,7 @@ impl SlotPool {
     ) -> Result<Option<Slot>, SlotError> {
         let directory = self.root(number).join(repository);
         match Slot::open(program, &directory, &self.private(number, repository)) {
-            // A repository that the agent has destroyed is of no use to anybody: the item begins anew.
+            // A repository that the agent has destroyed is useless: the item starts over.
             Err(SlotError::Tampered { .. }) => Ok(None),
             opened => opened,
         }
@@ -215,12 +215,12 @@ impl SlotPool {
     }
 }
 
-/// Where a new clone of one repository stands.
+/// The position of a new clone of one repository.
 struct CloneStart {
     repository: String,
-    /// Where the run's branch stands.
+    /// The tip of the run's branch.
     tip: Oid,
-    /// What is checked out: the tip, or judged work that the item goes on from.
+    /// The checked-out commit: the tip, or judged work from which the item continues.
     at: Oid,
     /// Where that work began.
     base: Option<Oid>,
@@ -245,7 +245,7 @@ fn starts(
     Ok(starts)
 }
 
-/// Returns where work began: at the tips, but where it goes on from earlier work.
+/// Returns the base of the work: the tips, unless it continues from earlier work.
 fn base_at(tips: &Base, starts: &[CloneStart]) -> Base {
     let mut base = tips.clone();
     for start in starts {
@@ -271,12 +271,12 @@ pub(crate) fn base_of(state: &State, item: &str) -> Result<Option<Base>, PathErr
     Ok(SLOTS.load(state, item)?.map(|record| record.base))
 }
 
-/// Tells whether nobody knows any more which slot an item had.
+/// Whether it is no longer known which slot an item had.
 pub(crate) fn was_damaged(state: &State, item: &str) -> bool {
     SLOTS.was_damaged(state, item)
 }
 
-/// Notes that an item goes on from other commits.
+/// Records that an item continues from other commits.
 pub(crate) fn move_base(state: &State, item: &str, base: &Base) -> Result<(), PathError> {
     let Some(record) = SLOTS.load(state, item)? else { return Ok(()) };
     SLOTS.save(state, item, &SlotRecord { base: base.clone(), ..record })

@@ -107,7 +107,7 @@ impl Phased<'_, '_> {
         })
     }
 
-    /// Returns a digest of where the repositories stand and of what is in the mailbox beside the harness's own files.
+    /// Returns a digest of the repositories' positions and of the mailbox without the harness's own files.
     fn trace(&self, record: &LoopRecord) -> Result<String, WorkflowError> {
         let own: Vec<&str> = mirror(record).into_iter().map(|(name, _)| name).collect();
         let files = self.mailbox.digest_but_for(&[&own[..], &PASSING].concat());

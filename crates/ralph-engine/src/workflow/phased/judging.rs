@@ -44,7 +44,7 @@ struct Findings {
     question: Option<PersonQuestion>,
 }
 
-/// The work beside its plan and where it began.
+/// The work in addition to its plan and base.
 struct Comparison {
     diff: Option<PlanDiff>,
     is_begun: bool,

@@ -65,7 +65,7 @@ pub struct Phased<'r, 's> {
     settings: LoopSettings,
     /// What the next step is for.
     item: Option<String>,
-    /// The iteration under way, until it is told what came of it.
+    /// The current iteration, until its result is recorded.
     iteration: Option<IterationResult>,
     /// A task was accepted just now, and its agent is to be asked how it went.
     reflects: bool,
@@ -200,7 +200,7 @@ impl<'r, 's> Phased<'r, 's> {
         self.settle(&LoopFact::Started { task, place, present })
     }
 
-    /// Lets an unfinished task go on, with an answer to its question if there is one. Returns `false` where there is no
+    /// Resumes an unfinished task, with an answer to its question if there is one. Returns `false` without an
     /// unfinished task.
     pub fn resume(&mut self, answer: Option<&str>) -> Result<bool, WorkflowError> {
         let Some(record) = self.current()?.filter(|record| !record.is_over()) else {
@@ -291,7 +291,7 @@ impl<'r, 's> Phased<'r, 's> {
         self.tell(Note { spec: None, task: self.item.clone(), reason: reason.into() })
     }
 
-    /// Tells what came of the iteration under way, once.
+    /// Records the result of the current iteration, once.
     fn end_iteration(
         &mut self,
         result: StepResult,
@@ -434,7 +434,7 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         if !error.may_be_of_repository() || self.project.repositories.unsound().is_none() {
             return Ok(false);
         }
-        // The mailbox comes along.
+        // The mailbox is copied along.
         self.step_out()?;
         let is_anew = self.project.mend_clone(self.session, error)?;
         self.enter(&item)?;

@@ -88,7 +88,7 @@ impl Phased<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
+    /// Judges undecided work once more. A person may have fixed the obstacle.
     pub(super) fn judge_again(
         &mut self,
         record: &LoopRecord,

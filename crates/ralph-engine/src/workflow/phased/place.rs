@@ -30,7 +30,7 @@ use crate::workflow::review;
 const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared anew");
 
 impl Phased<'_, '_> {
-    /// What stands for the workspace.
+    /// The directory used in place of the workspace.
     pub(super) fn root(&self) -> &Utf8Path {
         match &self.session.slot {
             Some(slot) if self.entered.is_some() => &slot.root,
@@ -112,7 +112,7 @@ impl Phased<'_, '_> {
         Ok(slots::release(state, item)?)
     }
 
-    /// Puts accepted work on the run's branch. Returns what follows where the branch refuses it, and where it stands.
+    /// Puts accepted work on the run's branch. Returns the consequence if the branch refuses it, and its position.
     pub(super) fn land(
         &mut self,
         record: &LoopRecord,
@@ -195,7 +195,7 @@ impl Phased<'_, '_> {
         Ok(LoopFact::LandingRefused { why })
     }
 
-    /// Has a task whose work could not land go on from where the branches stand now; its mailbox comes along.
+    /// Lets a task whose work could not land continue from the current branches; its mailbox is copied along.
     pub(super) fn go_on_from(&mut self, tips: &Base) -> Result<(), WorkflowError> {
         let Some(item) = self.entered.clone() else { return Ok(()) };
         self.step_out()?;

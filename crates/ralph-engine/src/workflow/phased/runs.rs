@@ -36,7 +36,7 @@ impl Phased<'_, '_> {
     ) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
         // An answer that was acted on just before Ralph died must not decide the next question.
         self.session.questions().take_answer(item)?;
-        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        // Before anything is recorded, so that Ralph's own commits are not attributed to the run.
         self.commit_home()?;
         let before = self.begin_run(item)?;
         self.check_plan(&record, &before)?;

@@ -80,7 +80,7 @@ impl Phased<'_, '_> {
         self.project.repositories.work_of(before)
     }
 
-    /// Returns where every repository stands.
+    /// Returns the `HEAD` of every repository.
     pub(super) fn heads(&self) -> Result<Vec<Work>, WorkflowError> {
         self.project.repositories.heads(None)
     }

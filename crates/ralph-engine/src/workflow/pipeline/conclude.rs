@@ -230,7 +230,7 @@ impl SpecWork<'_, '_, '_> {
         })?)
     }
 
-    /// Notes the session that the next run of a phase may go on with.
+    /// Records the session that the next run of a phase may resume.
     fn note_session(
         &mut self,
         phase: Phase,

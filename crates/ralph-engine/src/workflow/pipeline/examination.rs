@@ -36,7 +36,7 @@ impl SpecWork<'_, '_, '_> {
         })
     }
 
-    /// What is known of the candidate, once whoever had to agree has agreed.
+    /// The level of proof of the candidate, once all required approvals are given.
     pub(super) fn level(&self) -> ProofLevel {
         let levels = self.cases.iter().flatten().map(Case::level);
         levels.min().unwrap_or(ProofLevel::NotProven)
@@ -47,7 +47,7 @@ impl SpecWork<'_, '_, '_> {
         self.cases.as_deref().map(|cases| verdict_of(cases, &VerifierReport::NotAsked))
     }
 
-    /// What a verifier should be asked beside the work itself.
+    /// The questions for a verifier in addition to the work itself.
     pub(super) fn questions(&self) -> Vec<VerifierQuestion> {
         self.cases.iter().flatten().flat_map(Case::questions).collect()
     }

@@ -1,4 +1,4 @@
-//! Where every spec stands, for people and machines; nothing is written.
+//! The state of every spec, for people and programs; read-only.
 
 use ralph_model::board::Board;
 use ralph_model::pipeline::records::Try;
@@ -32,7 +32,7 @@ pub struct SpecRow {
     pub runs_without_cost: u64,
     pub(crate) tokens: u64,
     pub(crate) runs: u64,
-    /// What came of the last attempt that was spent.
+    /// The result of the last spent attempt.
     pub last: Option<Try>,
     /// Why its state files cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]

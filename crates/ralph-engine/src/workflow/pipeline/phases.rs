@@ -202,8 +202,8 @@ impl SpecWork<'_, '_, '_> {
         Ok(WorkflowStep::Run(Box::new(task)))
     }
 
-    /// Renders the prompt, for a fresh session or for one that goes on, with what earlier runs left uncommitted (for a
-    /// verifier: beside the commit).
+    /// Renders the prompt, for a fresh or a resumed session, with the uncommitted leftovers of earlier runs (for a
+    /// verifier: in addition to the commit).
     fn task(
         &self,
         phase: Phase,

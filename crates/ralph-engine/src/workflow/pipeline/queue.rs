@@ -84,7 +84,7 @@ impl Queue {
     }
 }
 
-/// What came of a run of the pipeline.
+/// The result of a run of the pipeline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipelineReport {
     pub ends: Vec<(SpecPath, SpecEnd)>,

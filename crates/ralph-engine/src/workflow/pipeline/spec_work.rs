@@ -1,4 +1,4 @@
-//! The workflow of one spec: read the markers, ask the machine what is next, do it, write down what came of it.
+//! The workflow of one spec: read the markers, ask the state machine for the next step, perform it, record the result.
 
 use camino::Utf8Path;
 use ralph_model::checks::allow_lines;
@@ -42,7 +42,7 @@ pub(super) struct SpecWork<'p, 'r, 's> {
 }
 
 impl Pipeline<'_, '_> {
-    /// Works on a spec until it is done, or cannot go on.
+    /// Works on a spec until it is done, or cannot continue.
     pub(super) fn work(&mut self, spec: &SpecPath) -> Result<SpecEnd, WorkflowError> {
         let forced = self.options.forced.contains(spec);
         let item = spec.run_id();
@@ -60,7 +60,7 @@ impl Pipeline<'_, '_> {
         let subject = subject(spec, &item, None);
         let pinned = self.session.pin(&item, subject)?;
         if forced {
-            // It begins anew, with nothing of what was made for it before.
+            // It starts over, without any of its earlier work.
             self.project.leave_for_good(self.session, &item)?;
         }
         match self.project.enter(self.session, &item) {
@@ -160,7 +160,7 @@ impl Pipeline<'_, '_> {
         self.store.load(spec)
     }
 
-    /// Prepares a spec that is about to be worked on: forced, or with its attempts counted anew.
+    /// Prepares a spec that is about to be worked on: forced, or with its attempts reset.
     fn begin(
         &mut self,
         spec: &SpecPath,
@@ -325,7 +325,8 @@ impl SpecWork<'_, '_, '_> {
         }
     }
 
-    /// Goes on after a fact that no longer fits, because a person marked the spec as done meanwhile: their word stands.
+    /// Continues after a fact that no longer fits, because a person marked the spec as done meanwhile: their decision
+    /// takes precedence.
     fn after_persons_word(&mut self, error: WorkflowError) -> Result<Turn<SpecEnd>, WorkflowError> {
         if self.pipeline.store.load(self.spec)?.done.is_none() {
             return Err(error);

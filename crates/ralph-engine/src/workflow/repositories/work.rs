@@ -25,8 +25,8 @@ impl Repositories {
         Ok(BeforeAll { since, ..self.note(&base)? })
     }
 
-    /// Notes what there is before a further run of a task. What its earlier runs left uncommitted is not taken for the
-    /// person's. Work in a slot begins where the slot says.
+    /// Records the state before a further run of a task. Uncommitted leftovers of its earlier runs are not attributed
+    /// to the person. Work in a slot begins at the slot's base.
     pub(crate) fn note_further(
         &self,
         earlier: &BeforeAll,
@@ -240,7 +240,7 @@ impl Repositories {
     }
 }
 
-/// Tells, while a run goes on, whether its attempt has changed anything yet.
+/// Whether the current attempt has changed anything yet, during its run.
 pub(crate) struct ChangeProbe {
     repositories: Vec<Probed>,
 }

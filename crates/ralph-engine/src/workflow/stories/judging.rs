@@ -145,7 +145,7 @@ impl Stories<'_, '_> {
         let commit = acceptance.done_at.as_ref().map(ToString::to_string);
         match self.settle(item, &StoryFact::Accepted { run, acceptance })? {
             StorySettling::Whole | StorySettling::Unsettled => Ok(Turn::Progress),
-            // Others' luck, which costs nothing: the next run is told.
+            // Caused by others' changes, so it costs nothing: the next run gets feedback.
             StorySettling::Refused => Ok(Turn::Again),
             StorySettling::Stuck { question } => {
                 self.ask_person(item, question, QuestionKind::Accept, commit.as_deref())
@@ -227,7 +227,7 @@ pub(super) fn text_of(story: &Story) -> String {
     lines.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
-/// Tells whether a path is one of those that were allowed: a directory ends in `/`, and stands for itself too.
+/// Whether a path is allowed: a directory ends in `/`, and includes itself.
 fn is_allowed(allowed: &[String], path: &str) -> bool {
     allowed.is_empty()
         || allowed.iter().any(|entry| match entry.strip_suffix('/') {

@@ -86,7 +86,7 @@ pub struct Stories<'r, 's> {
     pauses: bool,
     /// What the next step is for.
     item: Option<String>,
-    /// The iteration under way, until it is told what came of it.
+    /// The current iteration, until its result is recorded.
     step: Option<IterationResult>,
     /// Of work that waits for a verifier's word.
     measured: MeasuredWork,
@@ -148,7 +148,7 @@ impl<'r, 's> Stories<'r, 's> {
         Ok(())
     }
 
-    /// Nobody is to be kept waiting for an answer about a story that passes, was changed or removed.
+    /// No answer is needed about a story that passes, was changed or removed.
     fn withdraw_settled_questions(&mut self) -> Result<(), WorkflowError> {
         let prefix = self.items();
         let open = self.session.journal.board().open_questions();
@@ -170,7 +170,7 @@ impl<'r, 's> Stories<'r, 's> {
         self.tell(Note { spec: None, task: self.item.clone(), reason: reason.into() })
     }
 
-    /// Tells what came of the iteration under way, once.
+    /// Records the result of the current iteration, once.
     fn end_step(
         &mut self,
         result: StepResult,

@@ -1,4 +1,4 @@
-//! What agents find and leave beside their work: the PRD to claim in, the progress file, the map.
+//! What agents find and leave in addition to their work: the PRD to claim in, the progress file, the map.
 //!
 //! The prompt names copies in the outbox. Prompts of other loops name the files of home in the tree that a run works in:
 //! in a slot these are placed before each run, so that they are as they should be whatever an earlier run made of them,

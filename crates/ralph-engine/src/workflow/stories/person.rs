@@ -91,7 +91,7 @@ impl Stories<'_, '_> {
         Ok(Turn::Progress)
     }
 
-    /// Judges work once more that the judge could not decide on. A person may have put right what was in the way.
+    /// Judges undecided work once more. A person may have fixed the obstacle.
     pub(super) fn judge_again(
         &mut self,
         item: &str,
@@ -115,7 +115,7 @@ impl Stories<'_, '_> {
                 Turn::Progress
             }
             (_, None) => {
-                // Where work began is not known any more, so that it cannot be judged: it begins anew.
+                // The base is no longer known, so the work cannot be judged: it starts over.
                 let why = "what was done cannot be judged any more".to_owned();
                 let reasons = vec![ReasonText::new("cannot_be_judged", &why)];
                 self.reject(item, None, Rejection::plain(why), reasons)?

@@ -32,7 +32,7 @@ impl Stories<'_, '_> {
         // An answer that was acted on just before Ralph died must not decide the next question.
         self.session.questions().take_answer(item)?;
         let pinned = self.pin(item)?;
-        // Before anything is noted, so that what Ralph commits is not taken for the run's work.
+        // Before anything is recorded, so that Ralph's own commits are not attributed to the run.
         self.project.commit_home(self.session, "ralph: update home", None)?;
         self.project.enter(self.session, item)?;
         self.settle(item, &StoryFact::Given { story: story.clone() })?;

@@ -332,7 +332,7 @@ impl SpecWork<'_, '_, '_> {
                 Ok(level) => level,
                 Err(turn) => return Ok(turn),
             };
-            // Before it is done: whoever looks for an accepted commit finds it.
+            // Before it is done, so that a lookup of an accepted commit finds it.
             for work in works {
                 let kept = self.pipeline.project.repositories.keep_accepted(&self.item, &work)?;
                 if let Some(reason) = kept {
