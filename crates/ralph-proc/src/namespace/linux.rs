@@ -93,7 +93,8 @@ pub(crate) fn enter(view: &View, writable: &[String], ids: Ids) -> Result<(), Se
     // Before the devices are mounted over the place where they are made.
     let blank = Blank::new()?;
     let masks = blank.masks(view)?;
-    let empty: Vec<Mount> = plan.emptied.iter().map(|path| blank.directory(path)).collect::<Result<_, _>>()?;
+    let empty: Vec<Mount> =
+        plan.emptied.iter().map(|path| blank.directory(path)).collect::<Result<_, _>>()?;
     devices(user == 0, &own_devices, &blank)?;
     if view.pid {
         processes(user == 0)?;
