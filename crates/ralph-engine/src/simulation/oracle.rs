@@ -12,7 +12,7 @@ use ralph_model::run::{RunOutcome, Trouble};
 use super::agents::{Performance, progress_line};
 use super::git::Tree;
 use super::repository::is_broken;
-use super::story::{Branching, Committing, Ending, Kind, LOOP_TASK};
+use super::story::{Answers, Branching, Committing, Ending, Kind, LOOP_TASK};
 use super::world::{MAILBOX, MOST_TROUBLES, ProcessEnd, World, own_paths};
 use crate::files::simulated::{Fault, each_file_below, get};
 use crate::git::Head;
@@ -167,7 +167,16 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
             vec![format!("it ended as `{}` and not as `{}`", found.end, expected.end)]
         };
     }
-    if disturbed.story.sweeps_up_broken_work() || disturbed.story.meets_broken_work() {
+    if disturbed.story.sweeps_up_broken_work()
+        || disturbed.story.meets_broken_work()
+        || disturbed.story.stops_with_broken_work()
+    {
+        return Vec::new();
+    }
+    // What such an agent asked for stands, although its run was cut short and is no round: the loop gets further.
+    let is_round = |role| matches!(role, Role::Verifier | Role::Investigator | Role::Decomposer);
+    let is_cut_short = |known: &Performance| is_round(known.role) && known.is_kept != Some(true);
+    if expected.end == "no_gain" && disturbed.performances.iter().any(is_cut_short) {
         return Vec::new();
     }
     let mut wrong = Vec::new();
@@ -176,9 +185,13 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
             wrong.push(format!("{what} differ\n  undisturbed: {expected}\n  disturbed:   {found}"));
         }
     };
-    differ("ends", expected.end.clone(), found.end);
-    // What is planned first depends on when the person adds something; and what an agent of the loop wrote into the
-    // mailbox before its run was cut short is visible to the next one.
+    // A person who adds a task and declines another try does not always decline it at the same place.
+    let is_mixed = disturbed.story.answers != Answers::Strict;
+    if !(is_mixed && disturbed.story.person_adds) {
+        differ("ends", expected.end.clone(), found.end);
+    }
+    // What is planned first depends on the instant at which the person adds something; and what an agent of the loop wrote
+    // into the mailbox before its run was cut short is there for the next one.
     let is_added_to =
         disturbed.story.person_adds && matches!(disturbed.story.kind, Kind::Build { .. });
     if is_added_to || disturbed.story.kind == Kind::Loop {
@@ -221,12 +234,10 @@ fn compare_runs(expected: &Summary, disturbed: &World, wrong: &mut Vec<String>) 
         }
     }
     for (key, role, number) in found {
-        // The branch created by an interrupted run no longer follows the person's, which has newer commits of Ralph:
-        // work that continues there cannot be merged.
+        // The branch that a run which was cut short had made no longer follows the person's, which has Ralph's commits since:
+        // work that goes on there cannot be taken in, and is done again, so that a verifier finds other work to reject.
         let is_left_behind = |known: &Performance| {
-            (&known.key, known.role) == (&key, role)
-                && known.act.branching == Branching::Branch
-                && known.is_kept != Some(true)
+            known.act.branching == Branching::Branch && known.is_kept != Some(true)
         };
         // An interrupted investigator had added a task, which is built and verified before the others.
         let is_halved =
@@ -314,7 +325,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
                 let is_done = matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped(_));
                 let id = spec.trim_end_matches(".md");
                 let marker = get(&world.home.path.join(format!("specs/done/{spec}")));
-                if !is_done {
+                if !is_done || world.agreed.contains(id) {
                     continue;
                 }
                 let Some(marker) = marker else {
@@ -336,8 +347,10 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
             ends.iter().all(|(_, end)| matches!(end, SpecEnd::Done { .. } | SpecEnd::Skipped(_)))
         }
         (Some(ProcessEnd::Build(Ended::By(BuildEnd::Complete))), Kind::Build { .. }) => {
-            let is_built =
-                |name: &String| world.performances.iter().any(|known| known.key == *name);
+            let is_built = |name: &String| {
+                world.performances.iter().any(|known| known.key == *name)
+                    && !world.agreed.contains(name)
+            };
             for name in world.story.task_names().into_iter().filter(is_built) {
                 let has_good = |name: &str| {
                     let found = tree.get(format!("work/{name}.txt").as_str());
@@ -372,11 +385,17 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
     if !matches!(&head, Head::Branch { name, .. } if name == "refs/heads/main") {
         wrong.push(format!("the person was on `main`, and is left on {head:?}"));
     }
-    for name in &world.misattributed {
+    // The person was asked with what such a run left before their eyes, and said that nothing has to change.
+    let is_agreed = |name: &&String| {
+        let mut agreed = world.agreed.iter();
+        !agreed.any(|key| **name == format!("work/{key}.txt"))
+    };
+    for name in world.misattributed.iter().filter(is_agreed) {
         wrong.push(format!("`{name}`, which a run left, is taken for the person's"));
     }
-    // A spec is judged by its commit; its runs' other leftovers are attributed to them.
-    if !all_done || matches!(world.story.kind, Kind::Pipeline { .. }) {
+    // A spec is judged by its commit; what else its runs left is known as theirs. What a run left that was to change nothing
+    // stays as it is.
+    if !all_done || !world.agreed.is_empty() || matches!(world.story.kind, Kind::Pipeline { .. }) {
         return;
     }
     let dirt = world.git.dirt(&own_paths()).expect("it answers");
@@ -404,6 +423,9 @@ fn check_candidates(world: &World, wrong: &mut Vec<String>) {
 /// The work on an item exists, and passes its gates. Without gates broken work is not detected.
 fn check_work(world: &World, tree: &Tree, key: &str, wrong: &mut Vec<String>) {
     let work = tree.get(format!("work/{key}.txt").as_str());
+    if world.agreed.contains(key) {
+        return;
+    }
     if work.is_none_or(|blob| world.story.has_gates && is_broken(&blob.content)) {
         wrong.push(format!("`{key}` is done and is not in the work"));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::story::{Kind, Story};
+use super::story::{Answers, Kind, Story};
 use super::{Logging, Told, tell_twice};
 
 /// The maximum number of smaller stories to try.
@@ -64,6 +64,7 @@ fn smaller_than(story: &Story) -> Vec<Story> {
         }
     }
     push(&|story| story.dirt.clear());
+    push(&|story| story.answers = Answers::Strict);
     push(&|story| story.person_adds = false);
     push(&|story| story.has_gates = false);
     push(&|story| {
@@ -80,8 +81,11 @@ fn smaller_than(story: &Story) -> Vec<Story> {
 /// Shows a story and its events: runs, gates, commits, waits and faults, and the last change before each fault.
 pub(super) fn trace(told: &Told) -> String {
     let mut text = format!("{:?}", told.story.kind);
-    let Story { has_gates, waits, dirt, person_adds, .. } = &told.story;
+    let Story { has_gates, waits, dirt, person_adds, answers, .. } = &told.story;
     let _ = writeln!(text, ", gates: {has_gates}, waits for limits: {waits}");
+    if *answers != Answers::Strict {
+        let _ = writeln!(text, "the person's answers differ");
+    }
     if *person_adds {
         let _ = writeln!(text, "the person adds a task while agents run");
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ralph_model::journal::QuestionKind;
 use ralph_model::role::Role;
 
 use crate::files::simulated::{Chance, Fault, PlannedFault};
@@ -152,6 +153,41 @@ impl Script {
     }
 }
 
+/// How the person answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// Everything is tried again, and nothing is accepted that an agent only says.
+    Strict,
+    /// Any of the answers that there are, always the same one to the same kind of question about an item.
+    Mixed { seed: u64 },
+}
+
+impl Answers {
+    /// Returns how the person of a seed answers. It is drawn apart from the rest of the story.
+    fn of(seed: u64) -> Answers {
+        let mut chance = Chance::new(seed ^ 0xa25);
+        if chance.percent(30) { Answers::Mixed { seed: chance.next() } } else { Answers::Strict }
+    }
+
+    /// Returns the answer to a question about an item.
+    pub(super) fn answer(self, key: &str, asked: QuestionKind, is_stuck: bool) -> &'static str {
+        const DO_IT: &str = "no, do the work";
+        let seed = match self {
+            // What is in the way of a landing is the person's own, and stays.
+            Answers::Strict if asked == QuestionKind::Retry && !is_stuck => return "yes",
+            Answers::Strict => return DO_IT,
+            Answers::Mixed { seed } => seed,
+        };
+        let seed = key.bytes().fold(seed, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
+        let mut chance = Chance::new(seed);
+        match asked {
+            QuestionKind::Accept => *chance.pick(&[DO_IT, "yes", "no"]),
+            QuestionKind::Retry => *chance.pick(&["yes", "no", "try it in another way"]),
+            QuestionKind::Other => *chance.pick(&[DO_IT, "yes"]),
+        }
+    }
+}
+
 /// A story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Story {
@@ -164,6 +200,7 @@ pub(super) struct Story {
     pub(super) dirt: Vec<(String, String)>,
     /// Whether the person adds a task during the first run of a role.
     pub(super) person_adds: bool,
+    pub(super) answers: Answers,
     /// Faults by process.
     pub(super) faults: Vec<Vec<PlannedFault>>,
 }
@@ -209,6 +246,7 @@ impl Story {
             waits: chance.percent(85),
             dirt,
             person_adds: chance.percent(20),
+            answers: Answers::of(seed),
             faults: Vec::new(),
         }
     }
@@ -267,7 +305,19 @@ impl Story {
         is_met && self.has_gates && self.has_fault(|fault| fault == Fault::Interrupt)
     }
 
-    /// The tasks that a planner creates.
+    /// Whether a spec may stop for three troubles in a row and leave broken work committed, which the next one then finds
+    /// at its base: a process that ends in between begins to count anew.
+    pub(super) fn stops_with_broken_work(&self) -> bool {
+        let Kind::Pipeline { specs: 2.. } = self.kind else { return false };
+        self.scripts.values().any(|script| {
+            let breaks =
+                |act: &Act| act.effort == Effort::Broken && act.committing != Committing::Nothing;
+            let troubles = script.acts.iter().filter(|act| act.ending.is_trouble()).count();
+            troubles >= 3 && script.acts.iter().any(breaks)
+        })
+    }
+
+    /// The tasks that a planner makes.
     pub(super) fn task_names(&self) -> Vec<String> {
         match self.kind {
             Kind::Pipeline { .. } | Kind::Stories { .. } | Kind::Loop => Vec::new(),

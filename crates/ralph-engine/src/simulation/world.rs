@@ -143,7 +143,9 @@ pub(super) struct World {
     pub(super) effects: u64,
     /// What was acknowledged to the person to be in the plan.
     pub(super) acknowledged: Vec<String>,
-    /// Files left by runs that Ralph attributed to the person.
+    /// What the person accepted although no work shows it.
+    pub(super) agreed: BTreeSet<String>,
+    /// Files that runs left, and that Ralph took for the person's.
     pub(super) misattributed: BTreeSet<String>,
     pub(super) state: Option<State>,
 }
@@ -239,6 +241,7 @@ impl World {
             ends: Vec::new(),
             effects: 0,
             acknowledged: Vec::new(),
+            agreed: BTreeSet::new(),
             misattributed: BTreeSet::new(),
             state: None,
         }))
@@ -504,9 +507,13 @@ fn acts_on(
             if *answers > PATIENCE {
                 return false;
             }
-            // What blocks a landing is the person's own, and is kept.
-            let tries_again = *asked == QuestionKind::Retry && !is_stuck_question(question);
-            let answer = if tries_again { "yes" } else { "no, do the work" };
+            let key = world.borrow().key_of(item, Role::Implementer);
+            let is_stuck = is_stuck_question(question);
+            let answer = world.borrow().story.answers.answer(&key, *asked, is_stuck);
+            simulated::note(|| format!("-- the person answers `{answer}` for {key}"));
+            if *asked == QuestionKind::Accept && answer == "yes" {
+                world.borrow_mut().agreed.insert(key);
+            }
             let state = world.borrow().state.clone();
             let path = state.expect("the question was asked in a state").journal();
             let mut journal = Journal::open(&path).expect("nothing harms the person");
