@@ -3,7 +3,7 @@
 use ralph_model::journal::ChangeSize;
 
 use super::Run;
-use crate::git::change_size::checked_out;
+use crate::git::change_size::{Distance, checked_out};
 use crate::git::{Git, Oid};
 
 impl Run<'_, '_> {
@@ -23,11 +23,12 @@ impl Run<'_, '_> {
                 continue;
             };
             let git = Git::at(self.context.environment.git(), place.clone());
-            let found = git.distance(then.as_ref(), &now).ok()?;
-            sum.commits += found.commits;
-            sum.files += found.files;
-            sum.added += found.added;
-            sum.removed += found.removed;
+            let Distance { commits, files, added, removed } =
+                git.distance(then.as_ref(), &now).ok()?;
+            sum.commits += commits;
+            sum.files += files;
+            sum.added += added;
+            sum.removed += removed;
         }
         (sum != ChangeSize::default()).then_some(sum)
     }

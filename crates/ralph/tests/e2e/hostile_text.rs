@@ -219,6 +219,26 @@ fn the_status_line_fits_into_every_terminal() {
 }
 
 #[test]
+fn rows_of_runs_have_lines_of_their_own_where_they_are_too_wide() {
+    let place = Place::rehearsing("final done\n");
+    place.agent_run(&["--role", "implementer"]);
+    for (args, columns, lines) in
+        [("runs", 200, 1), ("runs", 80, 2), ("runs", 40, 3), ("status", 80, 1), ("status", 56, 2)]
+    {
+        let screen = Screen::of(&place, &[args], columns).plain();
+        let is_of_row = |line: &&str| {
+            ["implementer rehearsal", "completed in", "Z-"].iter().any(|part| line.contains(part))
+                && !line.contains("attempt-1.log")
+                && !line.contains("ralph runs tail")
+        };
+        let row: Vec<&str> = screen.lines().filter(is_of_row).collect();
+        assert_eq!(row.len(), lines, "{args} {columns}: {screen}");
+        let fits = |line: &&str| line.trim_end().width() <= usize::from(columns);
+        assert!(row.iter().all(fits), "{args} {columns}: {screen}");
+    }
+}
+
+#[test]
 fn the_demo_fits_into_a_narrow_terminal() {
     Screen::of(&Place::new(), &["demo"], 60).assert_fits(60);
 }

@@ -49,9 +49,9 @@ fn commits_in_a_run_are_unsigned_whatever_the_repository_says() {
 #[test]
 fn what_a_run_committed_is_counted() {
     let place = Place::new();
-    let commit = "git add -A && git commit -q -m";
+    let commit = "git add new.txt y && git commit -q -m";
     let writes = format!(
-        "printf 'a\\nb\\n' > new.txt && {commit} one && printf 'a\\nc\\nd\\n' > new.txt && printf x > y && {commit} two"
+        "touch y && printf 'a\\nb\\n' > new.txt && {commit} one && printf 'a\\nc\\nd\\n' > new.txt && printf x > y && {commit} two"
     );
     place.agent_run(&["--agent-cmd", &writes]);
     place.agent_run(&["--agent-cmd", "echo uncommitted > z"]);

@@ -299,6 +299,35 @@ fn public_items_are_named_by_another_crate() {
     }
 }
 
+/// A kind that is only read tells nothing: whoever looks at a journal would wait for it in vain.
+#[test]
+fn every_kind_of_event_has_a_writer() {
+    let mut written = String::new();
+    for part in ["crates/ralph-engine/src", "crates/ralph/src"] {
+        for (path, text) in sources(part) {
+            // What is taken apart is not made.
+            written += &code(&path, &text).replace("let ", "let_");
+        }
+    }
+    let kinds = root().join("crates/ralph-model/src/journal/kinds.rs");
+    let kinds = fs::read_to_string(kinds).unwrap();
+    let rows = kinds.lines().filter(|line| line.contains(" = \"") && line.ends_with("\","));
+    let data: Vec<&str> =
+        rows.map(|row| identifiers(row).nth(1).expect("a row names its data")).collect();
+    assert!(data.len() > 60, "{data:?}");
+    let is_written = |name: &&str| {
+        [" {", "::of(", "::default()"].iter().any(|made| {
+            let at = format!("{name}{made}");
+            written.match_indices(&at).any(|(place, _)| {
+                let before = written[..place].chars().next_back();
+                before.is_none_or(|before| !before.is_alphanumeric() && before != '_')
+            })
+        })
+    };
+    let unwritten: Vec<&&str> = data.iter().filter(|name| !is_written(name)).collect();
+    assert!(unwritten.is_empty(), "{unwritten:?}");
+}
+
 #[test]
 fn modules_of_the_engine_use_only_what_the_table_allows() {
     let base = root().join("crates/ralph-engine/src");
