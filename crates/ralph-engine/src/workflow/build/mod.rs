@@ -390,7 +390,11 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         let next = plan.next();
         let stage = plan.stage();
         self.round.item = Some(item_of(&next));
+        let is_unplanned = self.is_unplanned(!matches!(next, Next::Plan | Next::Complete))?;
         match &next {
+            Next::Complete if is_unplanned => {
+                return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::NoPlan)));
+            }
             Next::Plan => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::NoPlan))),
             Next::Complete => return Ok(WorkflowStep::Turn(Turn::End(BuildEnd::Complete))),
             Next::Build(task) => {

@@ -49,6 +49,10 @@ struct UnderWay {
 /// The last spec that was planned, by the path of its plan.
 const PLANNED: Entry<Planned> = Entry::new("planned", "it may be planned again");
 
+/// The spec whose last planning produced no task, by the path of its plan. Its plan looks like a complete one.
+const NOT_PLANNED: Entry<UnderWay> =
+    Entry::new("not-planned", "its plan without a task counts as complete");
+
 /// A spec, as it was when a planner had made tasks of it.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Planned {
@@ -166,6 +170,18 @@ impl Build<'_, '_> {
         Ok(Planned { spec: spec.to_owned(), digest: digest::of_bytes(&text) })
     }
 
+    /// Tells whether a plan without tasks is one that a planner failed to make, and not a complete one. Tasks that are there
+    /// since then, a person's own, decide.
+    pub(super) fn is_unplanned(&self, has_tasks: bool) -> Result<bool, WorkflowError> {
+        let (state, path) = (&self.session.context.state, self.plan.path().as_str());
+        let Some(failed) = NOT_PLANNED.load(state, path)? else { return Ok(false) };
+        let is_same = self.spec()?.as_ref() == Some(&failed.spec);
+        if has_tasks || !is_same {
+            NOT_PLANNED.forget(state, path)?;
+        }
+        Ok(is_same && !has_tasks)
+    }
+
     /// Forgets that a spec was being planned.
     pub(super) fn forget_planning(&self) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
@@ -233,12 +249,17 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
                 build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
                 if let Some(spec) = build.spec()? {
                     let state = &build.session.context.state;
+                    NOT_PLANNED.forget(state, build.plan.path().as_str())?;
                     PLANNED.save(state, build.plan.path().as_str(), &build.planned(&spec)?)?;
                 }
                 PlanningEnd::Planned { tasks }
             }
             why => {
                 let why = why.unwrap_or_else(|| "it added no task".to_owned());
+                if let Some(spec) = build.spec()?.filter(|_| tasks == 0) {
+                    let state = &build.session.context.state;
+                    NOT_PLANNED.save(state, build.plan.path().as_str(), &UnderWay { spec })?;
+                }
                 PlanningEnd::Failed { why, tasks }
             }
         };

@@ -204,6 +204,14 @@ fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
     let site = Site::new("[planner]\nfinal PLAN_COMPLETE\n");
     let finished = site.exits(1, &["plan", SPEC]);
     assert!(finished.stderr.contains("it added no task"), "{finished}");
+    // Nor is an empty plan a complete one, until there is a task.
+    let finished = site.exits(1, &["build"]);
+    assert!(finished.stderr.contains("no spec is planned"), "{finished}");
+    assert!(!finished.stderr.contains("complete"), "{finished}");
+    site.exits(0, &["task", "add", "One"]);
+    fs::write(site.place.path("script"), format!("{BUILDER}{VERIFIER}")).unwrap();
+    site.exits(0, &["build"]);
+    site.assert_complete();
 
     let site = Site::new("[planner]\nrun ralph task add A\nhang\n");
     let finished = site.exits(1, &["plan", SPEC, "--timeout", "1s"]);
