@@ -181,9 +181,9 @@ impl Answers {
         let seed = key.bytes().fold(seed, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
         let mut chance = Chance::new(seed);
         match asked {
-            QuestionKind::Accept => *chance.pick(&[DO_IT, "yes", "no"]),
-            QuestionKind::Retry => *chance.pick(&["yes", "no", "try it in another way"]),
-            QuestionKind::Other => *chance.pick(&[DO_IT, "yes"]),
+            QuestionKind::Accept => chance.pick(&[DO_IT, "yes", "no"]),
+            QuestionKind::Retry => chance.pick(&["yes", "no", "try it in another way"]),
+            QuestionKind::Other => chance.pick(&[DO_IT, "yes"]),
         }
     }
 }
