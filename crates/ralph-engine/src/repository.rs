@@ -8,8 +8,6 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use camino::Utf8Path;
-
 use crate::git::commits::{CommitError, CommitRequest, Committed, commit_paths};
 use crate::git::direct::{commit_files, commit_replaced};
 use crate::git::evidence::{Dirt, FileStamp};
@@ -50,9 +48,6 @@ pub(crate) trait GitAccess: Send + Sync {
 
 /// The locked index of a repository, while one file is replaced.
 pub(crate) trait HeldFile {
-    /// See [`HeldIndex::shares_journal_with`].
-    fn shares_journal_with(&self, directory: &Utf8Path) -> bool;
-
     /// See [`commit_replaced`]. The simulation never tells of the commit.
     fn commit(
         self: Box<Self>,
@@ -67,10 +62,6 @@ struct HeldByGit<'g> {
 }
 
 impl HeldFile for HeldByGit<'_> {
-    fn shares_journal_with(&self, directory: &Utf8Path) -> bool {
-        self.index.shares_journal_with(self.git, directory.as_std_path())
-    }
-
     fn commit(
         self: Box<Self>,
         request: &CommitRequest<'_>,

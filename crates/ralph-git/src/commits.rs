@@ -70,9 +70,6 @@ pub struct Committed {
     pub(crate) paths: Vec<PathBuf>,
     /// Staged versions that are neither in the commit nor in the working tree.
     pub displaced: Vec<(PathBuf, Oid)>,
-    /// Whether its objects and the new value of its ref were synced in the course of it. The `git` program decides that
-    /// by its own settings.
-    pub is_synced: bool,
 }
 
 /// A commit could not be made; nothing has changed.
@@ -180,7 +177,6 @@ pub(super) fn commit_paths_as(
         replaced: None,
         displaced: displaced.collect(),
         paths: after.into_iter().map(|change| change.path).collect(),
-        is_synced: false,
     }))
 }
 

@@ -39,20 +39,6 @@ impl Git {
     }
 }
 
-impl HeldIndex {
-    /// Tells whether what a commit syncs takes along earlier changes of names in a directory: the repository is on the same
-    /// ext4, whose journal is written in order.
-    pub fn shares_journal_with(&self, git: &Git, directory: &Path) -> bool {
-        let place = git.place();
-        let refs = place.common_dir.join("refs/heads");
-        ralph_proc::disk::share_journal(&[
-            directory,
-            place.git_dir.as_std_path(),
-            refs.as_std_path(),
-        ])
-    }
-}
-
 /// The one file of a commit, as it was read and as it was written since.
 #[derive(Clone, Copy, Debug)]
 pub struct Replaced<'a> {

@@ -59,8 +59,6 @@ pub(crate) enum Creation {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Survives {
     PowerLoss,
-    /// The content is on disk, and the name will be.
-    NextSync,
     ProcessDeath,
 }
 
@@ -70,11 +68,6 @@ enum Survives {
 pub(crate) fn replace_atomically(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
     let is_lax = is_put_back(Defect::DoesNotSync);
     replace(path, bytes, if is_lax { Survives::ProcessDeath } else { Survives::PowerLoss })
-}
-
-/// Replaces a file whose new name becomes durable with what is synced next, or by [`sync_directory`].
-pub(crate) fn replace_before_sync(path: &Utf8Path, bytes: &[u8]) -> Result<(), PathError> {
-    replace(path, bytes, Survives::NextSync)
 }
 
 /// Replaces a file that means nothing after a reboot: whole to every reader, but not forced to disk.
@@ -277,7 +270,7 @@ impl Temporary {
             file.become_like(like)?;
         }
         file.write_all(bytes)?;
-        if survives != Survives::ProcessDeath {
+        if survives == Survives::PowerLoss {
             file.sync_all()?;
         }
         Ok(temporary)

@@ -32,7 +32,7 @@ use crate::files::lock::{LockError, WriteLock, is_owned};
 use crate::files::note::read_note;
 use crate::files::{
     PathError, create_directory, read_optional, remove_abandoned, replace_atomically,
-    replace_before_sync, sync_directory,
+    sync_directory,
 };
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::replaced::Replaced;
@@ -74,21 +74,6 @@ struct Written {
     /// The file before and after the change.
     before: Vec<u8>,
     after: Vec<u8>,
-}
-
-/// When the new file's name becomes durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NameSync {
-    Now,
-    /// What the commit that follows syncs takes the name along; where it syncs nothing, the directory is synced after it.
-    WithCommit,
-}
-
-/// Whether a commit synced what it made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Synced {
-    Yes,
-    No,
 }
 
 /// A change was not made; the plan is as it was.
@@ -287,7 +272,7 @@ impl PlanFile {
         if after != before {
             let digest = digest::of_bytes(&after);
             self.note(Some(message.to_owned()), &digest)?;
-            self.put(&before, &after, &digest, NameSync::Now)?;
+            self.put(&before, &after, &digest)?;
         }
         Ok(())
     }
@@ -308,14 +293,10 @@ impl PlanFile {
         let before = later.len();
         // No checkout may happen between reading and writing.
         let held = self.hold_index()?;
-        let changed = self.write(
-            change,
-            |change, digest| {
-                later.push(change.clone());
-                self.note(commit_message(&later), digest)
-            },
-            NameSync::Now,
-        );
+        let changed = self.write(change, |change, digest| {
+            later.push(change.clone());
+            self.note(commit_message(&later), digest)
+        });
         drop(held);
         if changed.is_err() {
             later.truncate(before);
@@ -333,19 +314,10 @@ impl PlanFile {
         self.land()?;
         self.heal()?;
         let held = self.hold_index()?;
-        let shares_journal =
-            held.as_ref().is_some_and(|held| held.shares_journal_with(self.home()));
-        let durable = if shares_journal { NameSync::WithCommit } else { NameSync::Now };
-        let note = |change: &Change, digest: &str| self.note(change.message(), digest);
-        let written = self.write(change, note, durable)?;
-        let committed = match written.change.message() {
-            Some(message) => self.commit_written(&message, held, &written.before, &written.after),
-            None => Ok(Synced::No),
-        };
-        if durable == NameSync::WithCommit && !matches!(committed, Ok(Synced::Yes)) {
-            sync_directory(self.home())?;
+        let written = self.write(change, |change, digest| self.note(change.message(), digest))?;
+        if let Some(message) = written.change.message() {
+            self.commit_written(&message, held, &written.before, &written.after)?;
         }
-        committed?;
         Ok(written.change)
     }
 
@@ -461,7 +433,6 @@ impl PlanFile {
         &self,
         change: impl FnOnce(&mut Plan<'_>) -> Result<Change, PlanError>,
         before_writing: impl FnOnce(&Change, &str) -> Result<(), PathError>,
-        name_sync: NameSync,
     ) -> Result<Written, PlanFileError> {
         let before = self.read_file()?;
         let mut plan = Plan::parse(&before);
@@ -470,28 +441,19 @@ impl PlanFile {
         if after != before {
             let digest = digest::of_bytes(&after);
             before_writing(&change, &digest)?;
-            self.put(&before, &after, &digest, name_sync)?;
+            self.put(&before, &after, &digest)?;
         }
         Ok(Written { change, before, after })
     }
 
     /// Replaces the file.
-    fn put(
-        &self,
-        before: &[u8],
-        after: &[u8],
-        digest: &str,
-        name_sync: NameSync,
-    ) -> Result<(), PathError> {
+    fn put(&self, before: &[u8], after: &[u8], digest: &str) -> Result<(), PathError> {
         // A run that is under way must not take it for its agent's doing.
         vouch_for(&self.state, self.home(), &self.path, digest)?;
         if before.is_empty() {
             create_directory(self.home())?;
         }
-        match name_sync {
-            NameSync::Now => replace_atomically(&self.path, after),
-            NameSync::WithCommit => replace_before_sync(&self.path, after),
-        }
+        replace_atomically(&self.path, after)
     }
 
     /// Keeps git from replacing the file, if it is committed.
@@ -511,21 +473,19 @@ impl PlanFile {
         held: Option<Box<dyn HeldFile + '_>>,
         before: &[u8],
         after: &[u8],
-    ) -> Result<Synced, PlanFileError> {
-        let Some((past, held)) = self.past.as_ref().zip(held) else { return Ok(Synced::No) };
+    ) -> Result<(), PlanFileError> {
+        let Some((past, held)) = self.past.as_ref().zip(held) else { return Ok(()) };
         let paths = [Path::to_owned(past.path())];
         let message = format!("{}\n", message.trim_end());
         let request = self.request(&paths, &message);
         match held.commit(&request, Replaced { before, after }) {
             Ok(made) => {
-                let is_synced = made.as_ref().is_some_and(|made| made.is_synced);
                 if let Some(made) = made {
                     past.note_commit(&made, before, after);
                     let staged = made.displaced.into_iter().map(|(_, id)| id).next();
                     *self.displaced.lock().unwrap_or_else(PoisonError::into_inner) = staged;
                 }
-                Intent::settle(&self.state, &self.path)?;
-                Ok(if is_synced { Synced::Yes } else { Synced::No })
+                Ok(Intent::settle(&self.state, &self.path)?)
             }
             Err(why @ CommitError::Older { .. }) => {
                 vouch_for(&self.state, self.home(), &self.path, &digest::of_bytes(before))?;

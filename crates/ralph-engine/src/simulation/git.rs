@@ -609,10 +609,6 @@ struct HeldInMemory<'g> {
 }
 
 impl HeldFile for HeldInMemory<'_> {
-    fn shares_journal_with(&self, _directory: &Utf8Path) -> bool {
-        false
-    }
-
     fn commit(
         self: Box<Self>,
         request: &CommitRequest<'_>,

@@ -270,7 +270,7 @@ impl Bench<'_> {
         let (parent, branch) = (head.id().cloned(), head.branch().map(str::to_owned));
         let replaced = at_head.first().copied().flatten().filter(|_| self.replaced.is_some());
         let replaced = replaced.map(|id| Oid::of(&id));
-        Ok(Some(Committed { id, parent, branch, replaced, paths, displaced, is_synced: true }))
+        Ok(Some(Committed { id, parent, branch, replaced, paths, displaced }))
     }
 
     fn advance(
