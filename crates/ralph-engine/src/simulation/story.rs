@@ -179,12 +179,12 @@ impl Answers {
             Answers::Mixed { seed } => seed,
         };
         let seed = key.bytes().fold(seed, |seed, byte| seed.rotate_left(5) ^ u64::from(byte));
-        let mut chance = Chance::new(seed);
-        match asked {
-            QuestionKind::Accept => chance.pick(&[DO_IT, "yes", "no"]),
-            QuestionKind::Retry => chance.pick(&["yes", "no", "try it in another way"]),
-            QuestionKind::Other => chance.pick(&[DO_IT, "yes"]),
-        }
+        let answers: &[&str] = match asked {
+            QuestionKind::Accept => &[DO_IT, "yes", "no"],
+            QuestionKind::Retry => &["yes", "no", "try it in another way"],
+            QuestionKind::Other => &[DO_IT, "yes"],
+        };
+        answers[Chance::new(seed).below(answers.len())]
     }
 }
 
