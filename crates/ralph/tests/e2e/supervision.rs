@@ -71,13 +71,13 @@ fn a_flood_of_any_kind_is_kept_whole_in_flat_memory() {
         let status = format!("/proc/{}/status", running.pid());
         let mut peak = 0;
         while let Ok(text) = fs::read_to_string(&status) {
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
             let Some(line) = line else { break };
             let now: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
             peak = peak.max(now);
         }
-        // The bar of 16 MiB is for the optimised program, and the benchmark checks it; the debug build is larger.
-        assert!(peak < 34 << 10, "{peak} kB");
+        // Anonymous memory only: how much of the program's file is mapped depends on the size of the debug build.
+        assert!((1..16 << 10).contains(&peak), "{peak} kB");
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{said}");
         let out = fs::read_to_string(place.path("out")).unwrap();
