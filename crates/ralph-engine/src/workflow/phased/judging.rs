@@ -176,7 +176,7 @@ impl Phased<'_, '_> {
                 Ok(Turn::Again)
             }
             Some(LoopStanding::Undecided { question, .. }) => {
-                self.ask_person(&item, question, QuestionKind::Accept)
+                self.ask_person(&item, question, QuestionKind::Retry)
             }
             // The branch has moved, which is others' luck.
             Some(LoopStanding::Working) => Ok(Turn::Again),

@@ -95,9 +95,20 @@ impl Phased<'_, '_> {
         item: &str,
         works: &[Work],
     ) -> Result<Turn<PhasedEnd>, WorkflowError> {
-        let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
-        let is_stuck = matches!(&record.standing, LoopStanding::Undecided { question, .. } if is_stuck_question(question));
+        let stuck = match &record.standing {
+            LoopStanding::Undecided { question, .. } if is_stuck_question(question) => {
+                Some(question)
+            }
+            _ => None,
+        };
+        let kind = if stuck.is_some() { QuestionKind::Retry } else { QuestionKind::Accept };
+        let answer = self.heard(item, kind)?;
+        if let (None, Some(question)) = (&answer, stuck) {
+            // Judged again it would only be refused again, and agents would run that nobody agreed to.
+            return self.ask_person(item, question.clone(), kind);
+        }
+        let is_stuck = stuck.is_some();
         if is_stuck && answer.as_deref().is_some_and(is_no) {
             self.session.questions().take_answer(item)?;
             return Ok(Turn::Stop(Stop::Declined { item: item.to_owned() }));

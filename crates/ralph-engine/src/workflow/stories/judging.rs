@@ -148,7 +148,7 @@ impl Stories<'_, '_> {
             // Caused by others' changes, so it costs nothing: the next run gets feedback.
             StorySettling::Refused => Ok(Turn::Again),
             StorySettling::Stuck { question } => {
-                self.ask_person(item, question, QuestionKind::Accept, commit.as_deref())
+                self.ask_person(item, question, QuestionKind::Retry, commit.as_deref())
             }
         }
     }

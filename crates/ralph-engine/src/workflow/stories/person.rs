@@ -98,11 +98,21 @@ impl Stories<'_, '_> {
         works: &[Work],
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
         self.project.enter(self.session, item)?;
-        let answer = self.heard(item, QuestionKind::Accept)?;
         let before = BEFORE.load(&self.session.context.state, item)?;
         let claim = self.markers(item)?.record.claim;
-        let is_stuck =
-            matches!(&claim, StoryClaim::Undecided { question, .. } if is_stuck_question(question));
+        let stuck = match claim {
+            StoryClaim::Undecided { question, .. } if is_stuck_question(&question) => {
+                Some(question)
+            }
+            _ => None,
+        };
+        let kind = if stuck.is_some() { QuestionKind::Retry } else { QuestionKind::Accept };
+        let answer = self.heard(item, kind)?;
+        if let (None, Some(question)) = (&answer, &stuck) {
+            // Judged again it would only be refused again, and agents would run that nobody agreed to.
+            return self.ask_person(item, question.clone(), kind, None);
+        }
+        let is_stuck = stuck.is_some();
         if is_stuck && answer.as_deref().is_some_and(is_no) {
             return self.decline(item);
         }

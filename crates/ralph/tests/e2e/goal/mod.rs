@@ -9,6 +9,7 @@ mod prd;
 mod run;
 mod siblings;
 mod starts;
+mod stuck;
 mod terminal;
 mod understand;
 

@@ -77,7 +77,7 @@ impl Desk {
     }
 
     /// Waits until an agent has created a file in the first slot.
-    fn wait_for_slot(&self, name: &str) {
+    pub(super) fn wait_for_slot(&self, name: &str) {
         let base = self.place.path("state/ralph");
         wait_until(PATIENCE, name, || {
             let states = fs::read_dir(&base).into_iter().flatten().flatten();

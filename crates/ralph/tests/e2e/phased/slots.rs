@@ -223,6 +223,11 @@ fn a_branch_that_refuses_the_work_again_and_again_is_a_question() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("could not be put on the branch 3 times in a row"), "{said}");
     assert_eq!(fs::read_to_string(repo.join("hello.txt")).unwrap(), "c\n");
+    // Without an answer it is asked again, and nothing is judged or run.
+    let before = (site.runs(), site.verdicts());
+    let again = site.exits(3, &["--resume"]);
+    assert!(again.stderr.contains("could not be put on the branch 3 times in a row"), "{again}");
+    assert_eq!((site.runs(), site.verdicts()), before, "{again}");
     // If the person says no, the work goes back to the agent.
     site.place.ralph(&["answer", "loop-1", "no, keep the person's"]);
     let more = format!("[builder 4]\nexpect-prompt no, keep the person's\n{RESOLVE}")
