@@ -556,23 +556,36 @@ impl Repositories {
         Ok(checkouts)
     }
 
-    /// Commits what a run changed and left uncommitted: never the person's own dirt, never home.
+    /// Commits what a run changed and left uncommitted: never the person's own dirt, never home. Returns why what it left
+    /// in a repository cannot be committed, which only an agent can change: everything there stays as it is.
     pub(crate) fn commit_leftovers(
         &self,
         before: &BeforeAll,
         message: &str,
         signing: Signing,
-    ) -> Result<(), WorkflowError> {
+    ) -> Result<Option<String>, WorkflowError> {
+        let mut refused = None;
         for repository in &self.found {
             let Some(noted) = before.repositories.get(&repository.key()) else { continue };
             let git = repository.gates.git();
             let paths = noted.dirt.leftovers(&repository.dirt()?).new;
             if !paths.is_empty() {
                 let patience = PATIENCE;
-                git.commit_paths(&CommitRequest { paths: &paths, message, signing, patience })?;
+                let request = CommitRequest { paths: &paths, message, signing, patience };
+                match git.commit_paths(&request) {
+                    Err(
+                        error @ (CommitError::Unmerged { .. } | CommitError::NeedsFilter { .. }),
+                    ) => {
+                        let why = format!("what the run left cannot be committed: {error}");
+                        refused.get_or_insert(why);
+                    }
+                    committed => {
+                        committed?;
+                    }
+                }
             }
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// Returns the one commit whose name begins like this, in whichever repository it is.

@@ -277,3 +277,11 @@ pub(crate) fn wait_until(patience: Duration, what: &str, done: impl Fn() -> bool
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// Steps of an agent that ends in the middle of a merge conflict in `torn.txt`.
+pub(crate) const TEARS: &str = "run echo 1 > torn.txt; git add torn.txt; git commit -qm 1; echo 2 > torn.txt; git stash -q; \
+    echo 3 > torn.txt; git commit -qam 3; git stash pop -q || true\n";
+
+/// Steps of the next agent: it is told of the conflict, and resolves it.
+pub(crate) const MENDS: &str = "expect-prompt `torn.txt` has an unresolved merge conflict\nwrite torn.txt both\n\
+    run git add -A; git commit -qm both\n";

@@ -106,7 +106,10 @@ impl Build<'_, '_> {
             // What it got done is where its parts begin.
             let name = self.name_of(task)?;
             let message = format!("{name} (unfinished: {})\n\nTask: {task}\n", kill.name());
-            self.project.repositories.commit_leftovers(&before, &message, self.signing)?;
+            let repositories = &self.project.repositories;
+            if let Some(reason) = repositories.commit_leftovers(&before, &message, self.signing)? {
+                self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
+            }
             self.bring_home(task, &before)?;
             self.settle(task, &TaskFact::Killed { run, kill, log })?;
             return Ok(Turn::Progress);
@@ -148,7 +151,10 @@ impl Build<'_, '_> {
     ) -> Result<Turn<BuildEnd>, WorkflowError> {
         let name = self.name_of(task)?;
         let message = format!("{name} (no longer pending)\n\nTask: {task}\n");
-        self.project.repositories.commit_leftovers(before, &message, self.signing)?;
+        let repositories = &self.project.repositories;
+        if let Some(reason) = repositories.commit_leftovers(before, &message, self.signing)? {
+            self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
+        }
         self.bring_home(task, before)?;
         let kept = self.keep_given_up(task, before)?;
         self.commit_plan()?;

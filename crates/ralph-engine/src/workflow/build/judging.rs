@@ -48,7 +48,11 @@ impl Build<'_, '_> {
         let name = self.name_of(task)?;
         let message = format!("{name}\n\nTask: {task}\n");
         let repositories = &self.project.repositories;
-        repositories.commit_leftovers(before, &message, self.signing)?;
+        if let Some(why) = repositories.commit_leftovers(before, &message, self.signing)? {
+            self.back_to_branches(task)?;
+            let reasons = vec![ReasonText::new("not_committed", &why)];
+            return self.reject(task, Some(run), Rejection::plain(why), reasons);
+        }
         let works = repositories.work_of(before)?;
         let examined = self.examine(task, before, works)?;
         self.back_to_branches(task)?;

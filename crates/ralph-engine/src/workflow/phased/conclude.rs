@@ -45,8 +45,8 @@ impl Phased<'_, '_> {
         let Some(before) = BEFORE.load(&self.session.context.state, &result.item)? else {
             return self.cut_short(run, CLONE_LOST.to_owned());
         };
-        self.commit_iteration(&record, &before)?;
-        if let Some(reason) = unfinished(&result.outcome) {
+        let refused = self.commit_iteration(&record, &before)?;
+        if let Some(reason) = unfinished(&result.outcome).or(refused) {
             self.back_to_branches(&result.item)?;
             return self.cut_short(run, reason);
         }

@@ -58,12 +58,12 @@ impl Phased<'_, '_> {
         self.project.return_to_branches(self.session, item)
     }
 
-    /// Commits what a run changed and left uncommitted.
+    /// Commits what a run changed and left uncommitted. Returns why that cannot be committed.
     pub(super) fn commit_iteration(
         &self,
         record: &LoopRecord,
         before: &BeforeAll,
-    ) -> Result<(), WorkflowError> {
+    ) -> Result<Option<String>, WorkflowError> {
         let title = record.task.text.lines().next().unwrap_or_default();
         let title: String = title.chars().take(60).collect();
         let (task, iteration) = (record.task.number, record.iterations + 1);

@@ -42,7 +42,11 @@ impl Stories<'_, '_> {
     ) -> Result<Turn<StoriesEnd>, WorkflowError> {
         let message = format!("feat: {} - {}\n", story.id, story.title);
         let repositories = &self.project.repositories;
-        repositories.commit_leftovers(before, &message, self.signing)?;
+        if let Some(why) = repositories.commit_leftovers(before, &message, self.signing)? {
+            self.back_to_branches(item)?;
+            let reasons = vec![ReasonText::new("not_committed", &why)];
+            return self.reject(item, Some(run), Rejection::plain(why), reasons);
+        }
         let works = repositories.work_of(before)?;
         let rejected = self.markers(item)?.record.rejected;
         if let Some(work) = works.first().filter(|work| Some(&work.commit) == rejected.as_ref()) {

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Site, VERIFIER, task};
+use crate::harness::{MENDS, TEARS};
 
 /// A check that nothing is wrong with `t-aaaa`.
 const RIGHT: &[&str] = &["sh", "-c", "! grep -q wrong t-aaaa"];
@@ -358,4 +359,16 @@ fn a_script_that_a_gate_reads_or_runs_may_be_written_where_nothing_fails_with_th
         let finished = site.ralph(&["build", "1"]);
         assert_eq!(site.task("t-aaaa")["s"], "d", "{argv:?} {finished}");
     }
+}
+
+/// What cannot be committed is the agent's to mend, and no trouble of the machine.
+#[test]
+fn a_merge_conflict_that_a_builder_leaves_is_told_to_the_next_one() {
+    let done = "run ralph task done\nfinal done\n";
+    let script = format!("[builder 1]\n{TEARS}{done}[builder]\n{MENDS}{done}{VERIFIER}");
+    let site = Site::planned(&script, &[task("t-aaaa")]);
+    let finished = site.exits(0, &["build"]);
+    assert!(finished.stderr.contains("what the run left cannot be committed"), "{finished}");
+    assert_eq!(site.git(&["show", "main:torn.txt"]), "both");
+    assert_eq!(site.roles(), ["builder", "builder", "verifier"]);
 }

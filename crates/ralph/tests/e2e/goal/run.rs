@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, GOAL, block, draft, envelope, story};
 use crate::clones::{is_stopped, points_of};
-use crate::harness::{PATIENCE, wait_until};
+use crate::harness::{MENDS, PATIENCE, TEARS, wait_until};
 
 /// The branch of the PRD.
 pub(super) const BRANCH: &str = "ralph/dark";
@@ -662,6 +662,22 @@ fn work_that_does_not_fit_the_branch_any_more_goes_back_and_lands_once_it_is_mer
     assert_eq!(desk.on_branch("US-001.txt"), "both");
     assert!(desk.git(&["log", "--format=%s", BRANCH]).contains("the person's"));
     assert_eq!(desk.passing(), ["US-001"]);
+}
+
+/// What cannot be committed is the agent's to mend, and no trouble of the machine.
+#[test]
+fn a_merge_conflict_that_an_agent_leaves_is_told_to_the_next_one() {
+    let script = format!(
+        "[implementer 1]\n{TEARS}final <promise>COMPLETE</promise>\n\
+         [implementer]\n{MENDS}final <promise>COMPLETE</promise>\n"
+    );
+    for args in [&["run", "2"][..], &["run", "2", "--in-place"]] {
+        let desk = in_place(&script, &[("US-001", 1)]);
+        let finished = desk.exits(0, args);
+        assert!(finished.stderr.contains("what the run left cannot be committed"), "{finished}");
+        assert_eq!((desk.on_branch("torn.txt"), desk.taken().len()), ("both".into(), 2));
+        assert_eq!(desk.passing(), ["US-001"]);
+    }
 }
 
 /// From a one-sentence goal to all stories passing: the whole of `exec`, with consent to everything.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 
 use super::{BUILD, PLAN, Site, TASK};
-use crate::harness::{PATIENCE, wait_until};
+use crate::harness::{MENDS, PATIENCE, TEARS, wait_until};
 
 /// The file in the first slot, once an agent has created it.
 fn in_slot(site: &Site, name: &str) -> Option<PathBuf> {
@@ -235,6 +235,15 @@ fn a_branch_that_refuses_the_work_again_and_again_is_a_question() {
     fs::write(site.place.path("script"), more.replace("[builder 4]", "[builder]")).unwrap();
     site.exits(0, &["--resume"]);
     assert_eq!(site.read("hello.txt"), "hello both\n");
+}
+
+/// What cannot be committed is the agent's to mend, and no trouble of the machine.
+#[test]
+fn a_merge_conflict_that_an_agent_leaves_is_told_to_the_next_iteration() {
+    let site = Site::new(&format!("[builder 1]\n{TEARS}{BUILD}[builder]\n{MENDS}{BUILD}"));
+    let finished = site.exits(0, &[TASK]);
+    assert!(finished.stderr.contains("what the run left cannot be committed"), "{finished}");
+    assert_eq!((site.read("torn.txt"), site.runs()), ("both\n".into(), 2));
 }
 
 #[test]
