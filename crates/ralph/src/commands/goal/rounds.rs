@@ -144,6 +144,16 @@ mod tests {
         assert_eq!(iterations(Some(3), &env).unwrap(), 3);
         assert!(is_interactive(&none, &env) && !is_interactive(&none, &nothing));
         assert!(is_interactive(&typed(&["-i"]), &nothing));
+        for (text, on) in [
+            ("1", true),
+            (" TRUE ", true),
+            ("yes", true),
+            ("0", false),
+            ("no", false),
+            ("on", false),
+        ] {
+            assert_eq!(is_interactive(&none, &|_| Some(text.to_owned())), on, "{text:?}");
+        }
         assert!(is_raw(&none, &env) && !is_raw(&none, &nothing));
         assert_eq!(wait(&none, &nothing).unwrap(), Duration::ZERO);
         assert_eq!(wait(&none, &env).unwrap(), Duration::from_millis(500));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::WILLING;
-use super::{Desk, GOAL, MAPPER, PLAN_UNASKED, block, draft, drafts_at_once};
+use super::{Desk, GOAL, MAPPER, PLAN_UNASKED, block, draft, drafts_at_once, envelope};
 
 const TODAY_MAP: &str =
     "# Map\n\n## 2999-01-01 - Fresh\n\n## Next Topics\n- [ ] one\n- [ ] two\n- [x] three\n";
@@ -57,7 +57,15 @@ fn each_step_is_asked_about_and_no_prints_what_to_do_next() {
     }
     assert_eq!(desk.roles(), ["interviewer"]);
     let transcript = desk.transcript();
-    for kept in ["Run `ralph understand` now?", "Start `ralph run` now?", "Answer: no"] {
+    for kept in [
+        "there was no codebase map",
+        "the planner is uncertain about: themes",
+        "colours are everywhere",
+        "Run `ralph understand` now?",
+        "2 failing stories",
+        "Start `ralph run` now?",
+        "Answer: no",
+    ] {
         assert!(transcript.contains(kept), "{transcript}");
     }
     let expected = [("prd", "yes"), ("understand", "no"), ("run", "no")];
@@ -213,6 +221,40 @@ fn no_combination_starts_a_run_without_a_yes() {
     let said = desk.typed(0, &["exec", GOAL, "--resume"], "YES\n");
     assert!(said.contains("all stories pass"), "{said}");
     assert_eq!(desk.roles(), ["interviewer", "implementer"]);
+}
+
+/// Root, agent and model reach the interview, the mapper and the run.
+#[test]
+fn options_are_forwarded_to_every_step() {
+    let desk = desk("", None);
+    desk.write("part/ralph.toml", "limits.backoff = \"0s\"\n");
+    desk.commit_all("a part");
+    let said = desk.place.path("envelope.json");
+    std::fs::write(&said, envelope(&[], &draft(&["US-001"]))).unwrap();
+    let agent = format!(
+        "cat > /dev/null\ncase $RALPH_ROLE in\n\
+         interviewer) cat {} ;;\n\
+         mapper) printf '\\n## 2026-11-18 - topic\\n' >> $RALPH_OUT/codebase_map.md; echo done ;;\n\
+         implementer) echo x > made.txt; echo '<promise>COMPLETE</promise>' ;;\nesac",
+        said.display()
+    );
+    let args = ["--root", "part", "exec", GOAL, "--agent-cmd", &agent, "--model", "m-1"];
+    let caps = ["--max-understand-iterations", "2", "--max-run-iterations", "3"];
+    let consents = ["--approve-prd", "--approve-understand", "--approve-run", "--non-interactive"];
+    let finished = desk.exits(0, &[&args[..], &caps, &consents].concat());
+    let log = desk.read("part/ralph/ralph.log");
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let runs: Vec<Value> = events
+        .filter(|event| event["event"] == "run_started")
+        .map(|mut run| run["data"].take())
+        .collect();
+    let roles: Vec<&str> = runs.iter().map(|run| run["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["interviewer", "mapper", "mapper", "implementer"], "{finished}");
+    for run in &runs {
+        assert_eq!(run["model"], "m-1", "{run}");
+    }
+    assert_eq!(desk.git(&["show", "ralph/dark:part/made.txt"]), "x");
+    assert!(!desk.path("ralph").exists(), "{finished}");
 }
 
 #[test]

@@ -7,11 +7,18 @@ use serde_json::{Value, json};
 
 use super::{Desk, block, envelope};
 
-#[test]
-fn the_session_of_the_guide_is_what_ralph_says() {
+/// The blocks of a language in the guide.
+fn blocks(language: &str) -> Vec<String> {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/goal.md");
     let guide = fs::read_to_string(guide).unwrap();
-    let session = guide.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let opening = format!("```{language}\n");
+    let blocks = guide.split(&opening).skip(1);
+    blocks.map(|block| block.split("```\n").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_session_of_the_guide_is_what_ralph_says() {
+    let session = &blocks("text")[0];
     let questions = [
         "Which pages should be dark: all of them, or only the settings?",
         "Should the choice be kept when the browser is closed?",
@@ -50,9 +57,7 @@ fn the_session_of_the_guide_is_what_ralph_says() {
 
 #[test]
 fn the_run_of_the_guide_is_what_ralph_says() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/goal.md");
-    let guide = fs::read_to_string(guide).unwrap();
-    let session = guide.split("```text\n").nth(2).unwrap().split("```").next().unwrap();
+    let session = &blocks("text")[1];
     let desk = super::run::desk(super::run::WILLING, &[("US-001", 1), ("US-002", 2)]);
     let prd = desk.read("ralph/prd.json").replace("ralph/dark", "ralph/dark-mode");
     let prd = prd.replace("Do US-001", "Colours come from one file");
@@ -74,4 +79,22 @@ fn the_run_of_the_guide_is_what_ralph_says() {
             rest.by_ref().any(|shown| *shown == line || (is_done && shown.starts_with("[done]")));
         assert!(found, "no `{line}` there in\n{said}");
     }
+}
+
+/// The scripted interview, and the envelope that the guide shows alone.
+#[test]
+fn the_interviewer_of_the_guide_can_be_played() {
+    let script = &blocks("rehearsal")[0];
+    let desk = Desk::new(script);
+    let said = desk.typed(0, &["plan", "add dark mode"], "\nall of them\ny\n");
+    assert!(said.contains("? Which pages?"), "{said}");
+    let drafted = script.split("\"prdDraft\": {").nth(1).unwrap().split("}\nEND").next().unwrap();
+    let drafted: Value = serde_json::from_str(&format!("{{{drafted}")).unwrap();
+    assert_eq!(desk.prd(), drafted);
+
+    let drafts = block("interviewer", &[], &envelope(&[], &drafted));
+    let desk = Desk::new(&[block("interviewer 1", &[], &blocks("json")[0]), drafts].concat());
+    let said = desk.typed(0, &["plan", "add dark mode"], "\nall of them\ny\n");
+    assert!(said.contains("? Which pages should be dark?"), "{said}");
+    assert_eq!(desk.state()["qa"][1]["answer"], "all of them");
 }

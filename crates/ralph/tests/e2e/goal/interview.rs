@@ -156,7 +156,31 @@ fn an_interviewer_that_never_answers_in_form_is_asked_six_times() {
     assert_eq!(desk.roles().len(), 12);
 }
 
-/// C10.14, C10.15: whatever the interviewer tries, it writes nothing; without the kernel boundary, writing aborts.
+/// C10.14: a run that fails is no answer. It is tried again, and three failures of a kind end the command with the way to
+/// go on.
+#[test]
+fn an_interviewer_that_fails_or_takes_too_long_has_not_answered() {
+    let drafts = drafts_at_once();
+    let answers = drafts.split_once('\n').unwrap().1;
+    for (failing, told) in [
+        (format!("{answers}exit 3\n"), "ended with exit 3"),
+        (format!("{answers}crash\n"), "ended with signal 9"),
+        (format!("{answers}hang\n"), "the run took too long"),
+    ] {
+        let desk = Desk::new(&format!("[interviewer 1]\n{failing}{drafts}"));
+        desk.configure("roles.interviewer.timeout = \"1s\"");
+        let finished = desk.exits(0, &PLAN_UNASKED);
+        assert!(finished.stderr.contains(told), "{told}: {finished}");
+        assert_eq!(desk.roles().len(), 2, "{told}: {finished}");
+    }
+    let desk = Desk::new("[interviewer]\nexit 3\n");
+    let finished = desk.exits(1, &PLAN_UNASKED);
+    assert!(finished.stderr.contains("the same problem three times in a row"), "{finished}");
+    assert!(finished.stderr.contains("--resume"), "{finished}");
+    assert_eq!(desk.prd()["userStories"], json!([]));
+}
+
+/// C10.15: whatever the interviewer tries, it writes nothing; without the kernel boundary, writing aborts.
 #[test]
 fn the_interviewer_writes_nothing() {
     let writes =

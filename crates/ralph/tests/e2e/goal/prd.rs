@@ -1,5 +1,7 @@
 //! `ralph prd import`, and `ralph init` for goal-driven work.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Desk, PLAN_UNASKED, drafts_at_once};
@@ -54,6 +56,25 @@ fn any_file_can_be_imported_and_what_is_no_list_is_refused() {
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let copy = names.into_iter().find(|name| name.starts_with("prd.2")).unwrap();
     assert_eq!(desk.read(&format!("ralph/{copy}")), mine);
+}
+
+/// The preflight creates the same files as `init`, with the same contents.
+#[test]
+fn an_interview_scaffolds_what_init_does() {
+    let files = |desk: &Desk| {
+        let found =
+            std::fs::read_dir(desk.path("ralph")).unwrap().map(|entry| entry.unwrap().path());
+        let names = found.filter(|path| path.is_file());
+        let names = names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        let made = ["plan_state.json", "plan_transcript.md", "ralph.log"];
+        let names = names.filter(|name| !made.contains(&name.as_str()));
+        names.map(|name| (desk.read(&format!("ralph/{name}")), name)).collect::<BTreeSet<_>>()
+    };
+    let [init, plan] = [Desk::new(""), Desk::new(&drafts_at_once())];
+    init.exits(0, &["init"]);
+    plan.exits(3, &["plan", "add dark mode", "--non-interactive"]);
+    assert!(files(&init).len() > 5, "{:?}", files(&init));
+    assert_eq!(files(&plan), files(&init));
 }
 
 #[test]

@@ -58,13 +58,16 @@ fn another_goal_archives_the_state_and_the_transcript_goes_on() {
 fn a_prd_that_is_there_is_shown_and_updated_with_the_passes_of_what_stays() {
     let script = block(
         "interviewer",
-        &["Do old-1", "Keep the id"],
+        &["Do old-1", "Keep the id", "Colours are in colours.css"],
         &envelope(&[], &draft(&["old-1", "US-009"])),
     );
     let desk = Desk::new(&script);
     desk.write_prd(&[("old-1", true), ("old-2", false)]);
-    desk.commit_all("a PRD");
+    let map = "# Map\n\nColours are in colours.css.\n";
+    desk.write("ralph/codebase_map.md", map);
+    desk.commit_all("a PRD and a map");
     let said = desk.typed(0, &["plan", GOAL], "\n\ny\n");
+    assert_eq!(desk.read("ralph/codebase_map.md"), map);
     assert!(said.contains("Stories: 2 (1 failing)"), "{said}");
     assert!(said.contains("1. update it (default)"), "{said}");
     let passes: Vec<(Value, Value)> = stories(&desk);

@@ -116,6 +116,31 @@ fn a_person_commits_edits_and_adds_specs_while_agents_work() {
     assert!(committed.contains("Also wave."), "{committed}");
 }
 
+/// `ralph specs new` writes a template. The person has not filled it in when its turn comes; named, it is an error.
+#[test]
+fn a_template_that_a_person_adds_while_agents_work_is_passed_over() {
+    let builds = BUILDS.split_once('\n').unwrap().1;
+    let stage = Stage::with("", "", &["0001-greeting.md", "0003-later.md"]);
+    let wait = format!("write ready.txt x\n{}run rm ready.txt\n", stage.waiting());
+    stage.script(&willing(&[on("implementer", 1, &format!("{wait}{builds}"))]));
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("ready.txt");
+    let template = stage.ralph(&["specs", "new", "Wave"]).finished.stdout.trim().to_owned();
+    let spec = "0002-wave.md";
+    fs::rename(template, stage.file(format!("ralph/specs/{spec}"))).unwrap();
+    stage.go();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("a draft: ") && said.contains("still the template's text"), "{said}");
+    assert_eq!(stage.runs(), "pivpiv", "{said}");
+    assert_eq!(stage.row("0003-later.md")["state"], "done");
+    assert_eq!(stage.row(spec)["state"], "draft");
+    stage.pipeline(&[spec]).exits(2).says("still the template's text");
+    stage.spec(spec);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.row(spec)["state"], "done");
+}
+
 #[test]
 fn a_spec_that_is_edited_while_it_is_verified_has_changed_since_it_was_done() {
     let agrees = AGREES.split_once('\n').unwrap().1;
