@@ -5,7 +5,7 @@
 //! [`Case::questions`] if it has one, and reads [`Case::verdict`]; an accepted commit gets a receipt by
 //! [`Judge::attest`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ralph_model::build::Work;
@@ -206,7 +206,7 @@ impl Judge<'_> {
             let points = Points {
                 candidate: id,
                 base,
-                changed: Some(&concerned(commit)),
+                changed: Some(&told.changed),
                 extent: self.context.extent,
                 checks: Some(ChecksRequest {
                     branch: judged.branch,
@@ -267,7 +267,7 @@ impl Judge<'_> {
             leftovers.extend(left.map(|path| in_workspace(judged.name, &shown(path))));
         }
         let paths = |changes: &[PathChange]| -> Vec<String> {
-            changes.iter().map(|change| shown(&change.path)).collect()
+            changes.iter().flat_map(differing).map(shown).collect()
         };
         CommitEvidence {
             commit: commit_id(&found.commit.id),
@@ -284,7 +284,8 @@ impl Judge<'_> {
             changed: paths(&found.outside_home),
             changed_in_home: paths(&found.inside_home),
             state_files: if self.in_slot && !self.merges {
-                state_files(judged.own, &found.inside_home)
+                let changes = found.inside_home.iter().chain(&found.outside_home);
+                state_files(judged.own, changes)
             } else {
                 Vec::new()
             },
@@ -459,30 +460,27 @@ fn check_receipts(case: &Case, agreed: &AgreedChecks) -> Vec<CheckReceipt> {
     checks.changed.iter().map(receipt).collect()
 }
 
-/// Returns the paths that a change concerns: of a rename both.
-fn concerned(found: &GitCommitEvidence) -> Vec<String> {
-    let mut paths = Vec::new();
-    for change in &found.outside_home {
-        if let ChangeKind::Renamed { from } | ChangeKind::Copied { from } = &change.kind {
-            paths.push(shown(from));
-        }
-        paths.push(shown(&change.path));
-    }
-    paths
-}
-
 /// What is known of all work together.
 pub(crate) fn lowest(cases: &[Case]) -> ProofLevel {
     cases.iter().map(Case::level).min().unwrap_or(ProofLevel::NotProven)
 }
 
+/// Returns the paths at which a change makes a difference: a file that was moved is gone from where it was.
+fn differing(change: &PathChange) -> impl Iterator<Item = &Path> {
+    let from = match &change.kind {
+        ChangeKind::Renamed { from } => Some(from.as_path()),
+        _ => None,
+    };
+    from.into_iter().chain([change.path.as_path()])
+}
+
 /// Returns which changes are to files that only Ralph may change.
-fn state_files(own: &[PathBuf], changes: &[PathChange]) -> Vec<String> {
-    let is_state = |change: &&PathChange| {
-        let below = own.iter().find_map(|home| change.path.strip_prefix(home).ok());
+fn state_files<'c>(own: &[PathBuf], changes: impl Iterator<Item = &'c PathChange>) -> Vec<String> {
+    let is_state = |path: &&Path| {
+        let below = own.iter().find_map(|home| path.strip_prefix(home).ok());
         below.and_then(|below| below.to_str()).is_some_and(is_state_file)
     };
-    changes.iter().filter(is_state).map(|change| shown(&change.path)).collect()
+    changes.flat_map(differing).filter(is_state).map(shown).collect()
 }
 
 fn base_point(judged: &Judged<'_>, base: &CommitId) -> Result<Point, JudgeError> {

@@ -437,6 +437,23 @@ fn state_files_in_a_commit_are_a_reason_to_reject_and_other_changes_of_home_are_
     assert_eq!(stage.git(&["status", "--porcelain"]), "");
 }
 
+/// To git that is a rename, whose new name is of no interest.
+#[test]
+fn a_state_file_that_an_agent_moves_away_is_a_reason_to_reject() {
+    let claims = "final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let done = "ralph/specs/done/0001-greeting.md";
+    let moves = format!("run git mv {done} kept.md; git commit -qm moved\n{claims}");
+    let mends = format!(
+        "expect-prompt only Ralph may change: {done}\nrun git mv kept.md {done}; git commit -qm mended\n\
+         write next.txt x\nrun git add next.txt; git commit -qm next\n{claims}"
+    );
+    let blocks = [on("implementer", 2, &moves), on("implementer", 3, &mends)];
+    let stage = Stage::with(&willing(&blocks), "", &["0001-greeting.md", "0002-next.md"]);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "pivpiiv");
+    assert!(stage.read(done).contains("Candidate commit: ") && !stage.has("kept.md"));
+}
+
 #[test]
 fn notes_of_the_agent_and_of_the_person_are_both_kept() {
     let stage = Stage::with("", "", ONE);

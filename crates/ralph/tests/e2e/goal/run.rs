@@ -439,6 +439,21 @@ fn work_outside_the_allowed_paths_is_rejected() {
         "{finished}"
     );
     assert_eq!(desk.passing(), ["US-001"]);
+    // A file that is moved into them is gone from where it was.
+    for (change, named) in [
+        ("git mv README.md src/; git commit -qm moved", "README.md"),
+        ("rm README.md; echo x > src/a", "README.md"),
+        ("chmod +x Makefile; echo x > src/a", "Makefile"),
+    ] {
+        let script = format!(
+            "[implementer]\nrun mkdir -p src; {change}\nfinal <promise>COMPLETE</promise>\n"
+        );
+        let desk = self::desk(&script, &[("US-001", 1)]);
+        let finished = desk.exits(1, &["run", "1", "--allowed-paths", "src/"]);
+        let told = format!("files outside the allowed paths were changed: {named}");
+        assert!(finished.stderr.contains(&told), "{change}: {finished}");
+        assert_eq!(desk.passing(), [""; 0], "{change}");
+    }
     let desk = self::desk(WILLING, &[("US-001", 1)]);
     desk.exits_with(0, &["run", "--allowed-paths", ""], &[("ALLOWED_PATHS", "src/")]);
     assert_eq!(desk.passing(), ["US-001"], "typed as nothing: off");
