@@ -93,7 +93,9 @@ fn the_prd_is_committed_once_and_each_decision_with_the_command_that_asked() {
 #[test]
 fn a_prd_that_is_not_approved_stops_it() {
     let desk = desk(&uncertain(), None);
+    let before = desk.outside();
     let said = desk.typed(0, &["exec", GOAL], "\nn\n\n");
+    assert_eq!(desk.outside(), before);
     assert!(
         !said.contains("ralph understand` now?") && !said.contains("ralph run` now?"),
         "{said}"
@@ -159,6 +161,20 @@ fn understanding_right_after_planning_changes_the_map_alone() {
     let mut changed: Vec<&str> = changed.lines().map(|line| line[2..].trim()).collect();
     changed.sort_unstable();
     assert_eq!(changed, ["dirty.txt", "ralph/codebase_map.md"]);
+}
+
+/// Whatever was agreed to: after a mapper that changed what it must not, no run starts.
+#[test]
+fn a_mapper_that_changes_the_code_ends_it() {
+    let mapper = MAPPER.replace("[mapper]\n", "[mapper]\nrun echo x > new.txt\n");
+    let desk = Desk::new(&format!("{}{mapper}{WILLING}", drafts_at_once()));
+    desk.configure("boundary = \"detect\"");
+    let consents = ["--approve-prd", "--approve-understand", "--approve-run"];
+    let finished = desk.exits(1, &[&["exec", GOAL, "--non-interactive"][..], &consents].concat());
+    assert!(finished.stderr.contains("the mapper changed what it must not"), "{finished}");
+    assert!(finished.stderr.contains("new.txt"), "{finished}");
+    assert_eq!(desk.roles(), ["interviewer", "mapper"]);
+    assert_eq!(desk.git(&["branch", "--list"]), "* main");
 }
 
 /// Every combination of flags and typed answers: a run starts if and only if there was consent.

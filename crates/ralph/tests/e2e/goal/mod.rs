@@ -1,4 +1,24 @@
 //! Goal-driven work with a scripted person and the rehearsal agent: from a one-sentence goal to a PRD, a map and a run.
+//!
+//! Earlier tools of this kind had defects that must not recur. They are numbered, and these are their regression tests:
+//!
+//! | defect | shown by |
+//! |---|---|
+//! | C10.1 the files of the interview stop the mapper | `exec::understanding_right_after_planning_changes_the_map_alone` |
+//! | C10.2 the last run escapes the guard | `understand::whatever_else_a_mapper_changes_aborts_the_command`, `run::work_outside_the_allowed_paths_is_rejected` |
+//! | C10.3 the guard ignores commits | the same |
+//! | C10.4 names that the guard cannot match | the same, `run::allowed_paths_are_named_from_the_workspace` |
+//! | C10.5 branches are switched over uncommitted files | `exec::understanding_right_after_planning_changes_the_map_alone`, `run::stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch` |
+//! | C10.6 a map is never missing | `exec::each_step_is_asked_about_and_no_prints_what_to_do_next` |
+//! | C10.7 dates in brackets, headings with more words | `ralph_model`: `the_last_entry_is_the_most_recent_date_of_a_heading`, `topics_are_the_boxes_of_the_first_section` |
+//! | C10.8 without a terminal nothing can be approved | `interview::without_anybody_to_ask_what_is_missing_is_named_and_the_interview_goes_on_with_it` |
+//! | C10.9 retries without a bound | `interview::an_interviewer_that_never_answers_in_form_is_asked_six_times` |
+//! | C10.10 a draft with and without its envelope | `ralph_model`: `the_envelope_has_exactly_its_keys_and_types` |
+//! | C10.11 `true` is a priority | `ralph_model`: `every_error_of_the_schema_has_its_words` |
+//! | C10.12 a map is stale every morning | `ralph_model`: `the_reasons_name_age_topics_and_what_the_planner_says` |
+//! | C10.13 a cap without room for failures | `run::exec_goes_on_into_the_run_with_its_cap`, `exec::caps_are_shown_and_bound_what_follows` |
+//! | C10.14 failures look like progress | `interview::an_interviewer_that_fails_or_takes_too_long_has_not_answered`, `understand::trouble_costs_no_iteration`, `run::iterations_are_bounded_and_the_rest_goes_on_later` |
+//! | C10.15 an interviewer may write | `interview::the_interviewer_writes_nothing` |
 
 mod crashes;
 mod exec;
