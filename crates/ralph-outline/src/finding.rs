@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ralph_model::shown::shown;
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanLevel {
@@ -20,16 +22,23 @@ pub struct PlanFinding {
     pub id: &'static str,
     /// One-based.
     pub line: usize,
+    /// On one line, whatever the plan contains.
     pub message: String,
 }
 
 impl PlanFinding {
-    pub(crate) fn fail(id: &'static str, line: usize, message: impl Into<String>) -> PlanFinding {
-        PlanFinding { level: PlanLevel::Fail, id, line, message: message.into() }
+    pub(crate) fn fail(id: &'static str, line: usize, message: impl AsRef<str>) -> PlanFinding {
+        PlanFinding::new(PlanLevel::Fail, id, line, message.as_ref())
     }
 
-    pub(crate) fn warn(id: &'static str, line: usize, message: impl Into<String>) -> PlanFinding {
-        PlanFinding { level: PlanLevel::Warn, id, line, message: message.into() }
+    pub(crate) fn warn(id: &'static str, line: usize, message: impl AsRef<str>) -> PlanFinding {
+        PlanFinding::new(PlanLevel::Warn, id, line, message.as_ref())
+    }
+
+    /// Messages quote the plan and the parser, and both can contain line ends: a second line would look like another
+    /// finding, or have no line number.
+    fn new(level: PlanLevel, id: &'static str, line: usize, message: &str) -> PlanFinding {
+        PlanFinding { level, id, line, message: shown(message).into_owned() }
     }
 
     pub(crate) fn off(id: &'static str, setting: &str) -> PlanFinding {
@@ -60,4 +69,28 @@ pub fn report(findings: &[PlanFinding]) -> String {
     };
     let (fails, rest) = (lines(fails), lines(rest));
     if fails.is_empty() || rest.is_empty() { fails + &rest } else { format!("{fails}\n\n{rest}") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_come_first_in_a_report_and_each_group_is_sorted_by_line() {
+        let (warn, fail) = (PlanFinding::warn, PlanFinding::fail);
+        let found = [warn("w", 1, "one"), fail("f", 9, "nine"), fail("g", 2, "two")];
+        let expected = "FAIL [g]: line 2: two\nFAIL [f]: line 9: nine\n\nWARN [w]: line 1: one";
+        assert_eq!(report(&found), expected);
+    }
+
+    /// Whether a report has one line per finding, each with its check and its line in the plan.
+    pub(crate) fn has_a_line_each(findings: &[PlanFinding]) -> bool {
+        let report = report(findings);
+        let told: Vec<&str> = report.lines().filter(|line| !line.is_empty()).collect();
+        let names = |line: &str, found: &PlanFinding| {
+            line.contains(&format!(" [{}]: line {}: ", found.id, found.line))
+        };
+        told.len() == findings.len()
+            && findings.iter().all(|found| told.iter().any(|line| names(line, found)))
+    }
 }

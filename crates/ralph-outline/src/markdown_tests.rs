@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::finding::tests::has_a_line_each;
 use crate::rules::LoopRules;
 use crate::tree::FileTree;
 
@@ -151,13 +152,15 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         pieces in prop::collection::vec(prop::sample::select(vec![
             "## Analysis\n", "## Steps\n", "## Verification strategy\n", "1. ", "`a/b.rs`", "`", "```", "```sh\n",
-            "\n", "- ", "(new)", "cargo test", "é", "#", "TASK-1 [ADD]: 1", "\u{2028}", "~~~",
+            "\n", "- ", "(new)", "cargo test", "é", "#", "TASK-1 [ADD]: 1", "\u{2028}", "~~~", "\r",
+            "`a.rs\u{1b}[2J`", "`make \u{85}all`",
         ]), 0..60),
     ) {
         for text in [String::from_utf8_lossy(&bytes).into_owned(), pieces.concat()] {
             let lines = text.lines().count().max(1);
             let found = check(&text);
             prop_assert!(found.findings.iter().all(|finding| (1..=lines).contains(&finding.line)));
+            prop_assert!(has_a_line_each(&found.findings), "{:?}", found.findings);
             Markdown.is_plan(&text);
         }
     }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::finding::tests::has_a_line_each;
 use crate::finding::{PlanLevel, report};
 use crate::rules::LoopRules;
 use crate::tree::FileTree;
@@ -78,6 +79,11 @@ fn every_check_finds_what_it_is_for_on_its_line() {
         ),
         (
             "\"premium\"",
+            "\"zen\nFAIL [forged]: line 9: \u{1b}[2J\"",
+            "FAIL [valid-mood]: line 5: there is no mood `zen\\nFAIL [forged]: line 9: \\u{1b}[2J`",
+        ),
+        (
+            "\"premium\"",
             "\"premuim\"",
             "FAIL [valid-mood]: line 5: there is no mood `premuim`; did you mean `premium`?",
         ),
@@ -134,7 +140,11 @@ fn every_check_finds_what_it_is_for_on_its_line() {
     assert!(findings(&without_data).contains(&expected.to_owned()));
     let one =
         "export default <App><Theme mood='zen' /><Screen><Section gumdrop='hero' /></Screen></App>";
-    assert_eq!(findings(one), ["WARN [low-diversity]: line 1: only one recipe is used: vary them"]);
+    let low_diversity = "WARN [low-diversity]: line 1: only one recipe is used: vary them";
+    assert_eq!(findings(one), [low_diversity]);
+    let inside = one.replace("<Screen>", "<Content><Screen>").replace("</App>", "</Content></App>");
+    let no_screen = "FAIL [has-screens]: line 1: there is no `<Screen>` directly in `<App>`";
+    assert_eq!(findings(&inside), [no_screen, low_diversity]);
 }
 
 #[test]
@@ -223,8 +233,14 @@ fn hostile_texts_are_refused_quickly() {
     }
 }
 
+/// At least 300 cases; `PROPTEST_CASES` raises the number.
+fn cases() -> ProptestConfig {
+    let from_environment = ProptestConfig::default();
+    ProptestConfig { cases: from_environment.cases.max(300), ..from_environment }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(cases())]
 
     /// Any bytes: findings with a line of the text, and never a panic.
     #[test]
@@ -255,6 +271,7 @@ fn holds(text: &str) -> Result<(), TestCaseError> {
     let fails = checked.findings.iter().filter(|finding| finding.level == PlanLevel::Fail);
     prop_assert!(checked.findings.iter().all(|finding| (1..=lines).contains(&finding.line)));
     prop_assert_eq!(fails.count() == 0, checked.is_valid());
+    prop_assert!(has_a_line_each(&checked.findings), "{}", report(&checked.findings));
     Ok(())
 }
 
@@ -266,6 +283,8 @@ fn piece() -> impl Strategy<Value = String> {
         "</Screen>",
         "<Section gumdrop=\"hero\"/>",
         "<Theme mood='zen'/>",
+        "<Theme mood='zen\nFAIL [forged]: nothing'/>",
+        "<Endpoint resource='a\u{2028}\u{1b}[2J\r'/>",
         "{/* TASK-2 [ADD]: 3 */}",
         "{",
         "}",
