@@ -71,6 +71,7 @@ fn every_step_is_read() {
         ("outbox plan.md <<E\nE", Step::Outbox { path: text("plan.md"), content: text("") }),
         ("delete ${RALPH_OUT}/x", Step::Delete(text("${RALPH_OUT}/x"))),
         ("run sleep 5 && echo ${HOME}", Step::Run(command())),
+        ("expect-run sleep 5 && echo ${HOME}", Step::ExpectRun(command())),
         (
             r#"commit "say \"hi\"" a "b c""#,
             Step::Commit { message: text("say \"hi\""), paths: vec![text("a"), text("b c")] },

@@ -45,6 +45,8 @@ pub(crate) enum PlayError {
     Unset(UnsetVariable),
     #[error("the prompt does not contain `{0}`")]
     Prompt(String),
+    #[error("`{0}` failed")]
+    Command(String),
     #[error("script `{path}` has no block for invocation {invocation} of role `{role}`")]
     NoBlock { path: Utf8PathBuf, role: Role, invocation: u32 },
     #[error(transparent)]
@@ -67,7 +69,8 @@ impl PlayError {
             | PlayError::Wrong { .. }
             | PlayError::Role(_)
             | PlayError::Unset(_)
-            | PlayError::Prompt(_) => 64,
+            | PlayError::Prompt(_)
+            | PlayError::Command(_) => 64,
             PlayError::NoBlock { .. } => 65,
             PlayError::Count(_)
             | PlayError::Stdin(_)

@@ -105,9 +105,10 @@ impl Player {
                 self.use_tool("delete", path.clone(), |_| effects::delete(&path))?;
             }
             Step::Run(command) => {
-                self.use_tool("run", command.clone(), |variables| {
-                    effects::run(command, variables)
-                })?;
+                self.run(command)?;
+            }
+            Step::ExpectRun(command) => {
+                self.run(command)?.ok_or_else(|| PlayError::Command(command.clone()))?;
             }
             Step::Commit { message, paths } => {
                 let message = self.fill(message)?;
@@ -226,6 +227,10 @@ impl Player {
         let (Ok(summary) | Err(summary)) = outcome.clone();
         emit(&AgentEvent::ToolResult { id, ok, summary })?;
         Ok(outcome.ok())
+    }
+
+    fn run(&mut self, command: &str) -> Result<Option<String>, PlayError> {
+        self.use_tool("run", command.to_owned(), |variables| effects::run(command, variables))
     }
 
     fn send_signal(

@@ -50,6 +50,18 @@ fn the_outbox_is_where_the_run_says() {
 }
 
 #[test]
+fn an_expected_command_that_fails_ends_the_rehearsal() {
+    let stage = Stage::new("expect-run test $ROLE = builder\nsay on\nexpect-run exit 3\nsay no");
+    let played = stage.play();
+    assert_eq!(played.code, Some(64));
+    let line = format!("{}:3: `exit 3` failed\n", stage.path("script").display());
+    assert_eq!(played.stderr, line);
+    let said: Vec<AgentEvent> = played.events();
+    let is_text = |event: &&AgentEvent| matches!(event, AgentEvent::Text { .. });
+    assert_eq!(said.iter().filter(is_text).count(), 1, "{said:?}");
+}
+
+#[test]
 fn commands_are_tool_calls_with_their_output() {
     let played = Stage::new(
         "run echo $ROLE; echo oops >&2\nrun exit 3\nrun <<END\nfor i in 1 2\ndo echo $i\ndone\nEND",

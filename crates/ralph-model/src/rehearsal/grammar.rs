@@ -9,7 +9,7 @@ use crate::nearest::did_you_mean;
 use crate::usage::Usage;
 
 /// Every word that can begin a step.
-pub(crate) const STEP_NAMES: [&str; 41] = [
+pub(crate) const STEP_NAMES: [&str; 42] = [
     "abort",
     "append",
     "child",
@@ -25,6 +25,7 @@ pub(crate) const STEP_NAMES: [&str; 41] = [
     "error",
     "exit",
     "expect-prompt",
+    "expect-run",
     "final",
     "flood",
     "hang",
@@ -81,6 +82,7 @@ pub(super) fn step(name: &str, arguments: Arguments<'_>) -> Result<Option<Step>,
         "stdout" => Step::Stdout(arguments.text()?),
         "stderr" => Step::Stderr(arguments.text()?),
         "expect-prompt" => Step::ExpectPrompt(arguments.text()?),
+        "expect-run" => Step::ExpectRun(arguments.command()?),
         "session" => Step::Session(Template::parse(&arguments.only_word("an id")?)?),
         "model" => Step::Model(Template::parse(&arguments.only_word("a name")?)?),
         "tool-open" => Step::ToolOpen(arguments.only_word("a tool's name")?),

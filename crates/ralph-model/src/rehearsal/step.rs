@@ -58,6 +58,8 @@ pub enum Step {
     },
     Delete(Template),
     Run(String),
+    /// Ends the rehearsal if the command fails.
+    ExpectRun(String),
     /// Commits `paths`, or everything when there are none.
     Commit {
         message: Template,
