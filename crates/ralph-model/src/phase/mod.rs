@@ -115,6 +115,10 @@ pub struct LoopRecord {
     pub bound: Vec<PlanMark>,
     /// What the harness wants the next run to fix.
     pub feedback: Option<String>,
+    /// The harness's files that the last run changed. It is told apart from the feedback, which a check of the plan
+    /// replaces.
+    #[serde(default)]
+    pub touched: Vec<String>,
     /// The person's message since the last run. It precedes the feedback, and is for one run only.
     pub said: Option<String>,
     pub standing: LoopStanding,
@@ -191,11 +195,9 @@ impl LoopRecord {
     /// Returns the content of `feedback.md`: the person's message first.
     pub fn told(&self) -> Option<String> {
         let idle = (self.idle > 0).then_some(words::IDLE);
-        let parts: Vec<&str> = [self.said.as_deref(), self.feedback.as_deref(), idle]
-            .into_iter()
-            .flatten()
-            .map(str::trim_end)
-            .collect();
+        let touched = (!self.touched.is_empty()).then(|| words::touched(&self.touched));
+        let told = [self.said.as_deref(), self.feedback.as_deref(), touched.as_deref(), idle];
+        let parts: Vec<&str> = told.into_iter().flatten().map(str::trim_end).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n") + "\n")
     }
 

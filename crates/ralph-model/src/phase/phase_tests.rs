@@ -146,6 +146,15 @@ fn an_invalid_plan_keeps_the_phase_and_is_told_what_is_wrong() {
 }
 
 #[test]
+fn the_warnings_of_a_valid_plan_are_told() {
+    let report = "WARN [missing-nav]: line 9: there is no Nav".to_owned();
+    let record = after_all(&[started(), checked(PlanVerdict::Valid { plan: mark("a"), report })]);
+    assert_eq!(record.phase, LoopPhase::Build);
+    assert!(feedback(&record).starts_with("# Plan Validated"), "{record:?}");
+    assert!(feedback(&record).contains("\nWARN [missing-nav]: line 9"), "{record:?}");
+}
+
+#[test]
 fn a_plan_that_changes_during_build_is_validated_again_before_a_completion_counts() {
     let build = after_all(&[started(), valid("a")]);
     for (plan, why) in [(Some("b"), decide::Swallowed::Changed), (None, decide::Swallowed::Gone)] {
@@ -340,9 +349,27 @@ fn files_that_the_run_touched_are_put_back_and_named() {
     let found = IterationReport { touched, ..report(LoopSignal::GoOn, Some("a")) };
     let once = after(Some(&build), &ended(found.clone()));
     assert_eq!(once.phase, LoopPhase::Build);
-    assert!(feedback(&once).contains("phase.txt is owned by the harness"), "{once:?}");
-    let twice = after(Some(&once), &ended(IterationReport { trace: "u".to_owned(), ..found }));
-    assert_eq!(feedback(&twice), feedback(&once), "it is said once, however often it is done");
+    let told = |record: &LoopRecord| record.told().unwrap_or_default();
+    let says =
+        |record: &LoopRecord| told(record).matches("phase.txt is owned by the harness").count();
+    assert_eq!(says(&once), 1, "{once:?}");
+    let again = IterationReport { trace: "u".to_owned(), ..found };
+    let twice = after(Some(&once), &ended(again.clone()));
+    assert_eq!(told(&twice), told(&once), "it is said once, however often it is done");
+    // A plan that is checked before the next run, and gates that fail, have their own feedback.
+    for then in [valid("b"), invalid("b"), checked(PlanVerdict::Absent)] {
+        assert_eq!(says(&after(Some(&once), &then)), 1, "{then:?}");
+    }
+    let LoopFact::GatesFailed { run, gates, feedback, before_work, .. } = gates_failed(false)
+    else {
+        panic!("it is one");
+    };
+    let touched = again.touched;
+    let failed = LoopFact::GatesFailed { run, gates, feedback, before_work, touched };
+    assert_eq!(says(&after(Some(&build), &failed)), 1);
+    // It is about the last run.
+    let worked = IterationReport { trace: "v".to_owned(), ..report(LoopSignal::GoOn, Some("a")) };
+    assert_eq!(says(&after(Some(&twice), &ended(worked))), 0);
 }
 
 #[test]
@@ -366,6 +393,7 @@ fn gates_failed(before_work: bool) -> LoopFact {
         gates: vec!["tests".to_owned()],
         feedback: "# Quality Gate Failures\n".to_owned(),
         before_work,
+        touched: Vec::new(),
     }
 }
 
@@ -383,6 +411,7 @@ fn facts() -> Vec<(&'static str, LoopFact)> {
         gates: vec![],
         feedback: text("no"),
         before_work: false,
+        touched: vec![],
     };
     vec![
         (

@@ -36,12 +36,13 @@ pub enum LoopFact {
         reason: String,
     },
     /// Evidence or gates reject the work. `before_work` means that nothing was built yet; such a failure is not
-    /// counted.
+    /// counted. `touched` are the harness's files that the run changed.
     GatesFailed {
         run: Option<RunId>,
         gates: Vec<String>,
         feedback: String,
         before_work: bool,
+        touched: Vec<String>,
     },
     /// The judge cannot decide on this work.
     Undecided {
@@ -176,9 +177,9 @@ pub fn settle(
         LoopFact::CutShort { run, reason } => {
             concluded(old, Some(run), with_feedback(old, words::cut_short(reason)))
         }
-        LoopFact::GatesFailed { run, gates, feedback, before_work } => {
+        LoopFact::GatesFailed { run, gates, feedback, before_work, touched } => {
             let failed = failed(old, gates, feedback.clone(), *before_work, bounds);
-            concluded(old, run.as_ref(), failed)
+            LoopRecord { touched: touched.clone(), ..concluded(old, run.as_ref(), failed) }
         }
         LoopFact::Undecided { run, works, question } => {
             let (works, question) = (works.clone(), question.clone());
@@ -300,6 +301,7 @@ fn begin(
         validated: None,
         bound: Vec::new(),
         feedback: None,
+        touched: Vec::new(),
         said: None,
         standing,
         settled_run: None,
@@ -326,7 +328,8 @@ fn heard(old: &LoopRecord, said: String) -> LoopRecord {
 fn concluded(old: &LoopRecord, run: Option<&RunId>, new: LoopRecord) -> LoopRecord {
     let Some(run) = run else { return new };
     let iterations = old.iterations.saturating_add(1);
-    LoopRecord { iterations, settled_run: Some(run.clone()), said: None, ..new }
+    let settled_run = Some(run.clone());
+    LoopRecord { iterations, settled_run, said: None, touched: Vec::new(), ..new }
 }
 
 fn plan_checked(old: &LoopRecord, documents: &[PlanMark], verdict: &PlanVerdict) -> LoopRecord {
@@ -394,14 +397,6 @@ fn ended(
             failed(old, &gates, words::NOTHING_CHANGED.to_owned(), false, bounds)
         }
     };
-    if !report.touched.is_empty() {
-        let mut feedback = new.feedback.take().unwrap_or_default();
-        let touched = words::touched(&report.touched);
-        if !feedback.ends_with(&touched) {
-            feedback += &touched;
-        }
-        new.feedback = Some(feedback);
-    }
     let is_idle = match &old.trace {
         Some(trace) => *trace == report.trace,
         None => !report.changed && report.documents.is_empty(),
@@ -411,7 +406,7 @@ fn ended(
     if new.idle >= bounds.idle && new.standing == LoopStanding::Working {
         new.standing = LoopStanding::Idle;
     }
-    concluded(old, Some(run), new)
+    LoopRecord { touched: report.touched.clone(), ..concluded(old, Some(run), new) }
 }
 
 fn failed(

@@ -108,7 +108,7 @@ pub(super) fn objection(answer: &str) -> String {
 
 pub(super) fn touched(files: &[String]) -> String {
     format!(
-        "\n{} is owned by the harness and was restored; editing it has no effect.\n",
+        "{} is owned by the harness and was restored; editing it has no effect.\n",
         files.join(", ")
     )
 }

@@ -164,7 +164,7 @@ impl Story {
                 }
                 let feedback = "# Quality Gate Failures\n".to_owned();
                 let (run, before_work) = (Some(run), is_before_work);
-                LoopFact::GatesFailed { run, gates, feedback, before_work }
+                LoopFact::GatesFailed { run, gates, feedback, before_work, touched: Vec::new() }
             } else {
                 LoopFact::Ended { run, report }
             };

@@ -4,7 +4,7 @@ use ralph_model::build::{Acceptance, Work};
 use ralph_model::gate::Effect;
 use ralph_model::id::RunId;
 use ralph_model::journal::{QuestionKind, ReasonText, StepResult, VerdictKind, VerdictReached};
-use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY};
+use ralph_model::phase::mailbox::{BUILD_ERRORS, PLAN_DIFF, SUMMARY, touched};
 use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
 use ralph_model::run::Trouble;
 use ralph_model::verdict::{PersonQuestion, Reason, Verdict};
@@ -120,11 +120,17 @@ impl Phased<'_, '_> {
             let reasons = found.reasons.iter().map(|reason| reason_text(reason, &cases)).collect();
             review::forget(&self.session.context.state, &item)?;
             self.tell_rejected(&item, works.first(), reasons)?;
+            // A person's decision is about work that was examined when its run ended.
+            let touched = match &run {
+                Some(_) => touched(record, |name| self.mailbox.read(name)),
+                None => Vec::new(),
+            };
             let fact = LoopFact::GatesFailed {
                 run,
                 gates: failed_names(&found.reasons),
                 feedback: feedback(&found.reasons, &cases, diff.as_ref()),
                 before_work: !is_begun,
+                touched,
             };
             self.settle(&fact)?;
             return Ok(Turn::Failed);
