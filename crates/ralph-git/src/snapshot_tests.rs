@@ -79,7 +79,7 @@ fn an_empty_repository_and_a_clean_tree_have_snapshots_too() {
     assert_eq!(names(&world, &dir, &clean.commit), ["a.txt", "src/lib.rs"]);
 }
 
-/// A path that git refuses, for whatever reason, affects only itself.
+/// A path that git refuses, for whatever reason, affects only itself; so does one that vanished after it was listed.
 #[test]
 fn one_path_that_is_refused_does_not_cost_the_others() {
     let world = World::new();
@@ -93,7 +93,9 @@ fn one_path_that_is_refused_does_not_cost_the_others() {
     let steps = CommitSteps { git: &git, drivers: &drivers, base: &base };
     let index = ScratchIndex::absent(&git.place().git_dir);
     let paths: Vec<PathBuf> =
-        ["b.txt", "../one", "c.txt", "../two", "d.txt"].map(PathBuf::from).to_vec();
+        ["b.txt", "../one", "gone.txt", "c.txt", "../two", "gone/too.txt", "d.txt"]
+            .map(PathBuf::from)
+            .to_vec();
     let mut left_out = Vec::new();
     take_in_what_can_be(&steps, &index, &paths, &mut left_out);
     assert_eq!(left_out, [PathBuf::from("../one"), PathBuf::from("../two")]);

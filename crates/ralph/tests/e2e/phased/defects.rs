@@ -19,15 +19,21 @@ fn d8_01_a_plan_of_an_earlier_task_is_not_the_next_ones() {
     }
 }
 
-/// D8.2: the harness controls the phase and the status, whatever the agent writes.
+/// D8.2: the harness controls the phase and the status, whatever is in their files before a task or after a run.
 #[test]
 fn d8_02_an_agent_cannot_switch_the_phase() {
     for in_place in [false, true] {
         let invalid = PLAN.replace("(new)", "");
         let site = Site::new(&format!(
-            "[builder 1]\n{invalid}write .ralph/phase.txt build\n{BUILD}\
-             [builder 2]\nexpect-prompt The phase is plan.\nexpect-prompt phase.txt is the harness's own\nfinal on\n"
+            "[builder 1]\nexpect-run grep -qx plan .ralph/phase.txt\nexpect-run grep -qx running .ralph/status.txt\n\
+             {invalid}write .ralph/phase.txt build\n{BUILD}\
+             [builder 2]\nexpect-prompt The phase is plan.\nexpect-prompt phase.txt is owned by the harness\n\
+             expect-run grep -qx plan .ralph/phase.txt\nexpect-run grep -qx running .ralph/status.txt\nfinal on\n"
         ));
+        std::fs::create_dir(site.path(".ralph")).unwrap();
+        site.write(".ralph/.gitignore", "# ralph-mailbox\n*\n");
+        site.write(".ralph/phase.txt", "build");
+        site.write(".ralph/status.txt", "complete");
         let site = if in_place { site.in_place() } else { site };
         site.exits(1, &[TASK, "--max-iterations", "2"]);
         assert_eq!((site.gate_runs(), site.mail("phase.txt")), (0, "plan".into()));
@@ -37,7 +43,7 @@ fn d8_02_an_agent_cannot_switch_the_phase() {
 /// D8.3: a plan that is gutted or emptied during BUILD is not the validated one.
 #[test]
 fn d8_03_a_plan_that_is_changed_during_build_is_validated_again() {
-    for change in ["write .ralph/plan.md  \n", "run rm .ralph/plan.md\n"] {
+    for change in ["write .ralph/plan.md <<E\n \nE\n", "run rm .ralph/plan.md\n"] {
         let site = Site::new(&format!(
             "[builder 1]\n{PLAN}final planned\n[builder 2]\nexpect-prompt The phase is build.\n{change}{BUILD}\
              [builder 3]\nexpect-prompt The phase is plan.\n{COMPLETE}"

@@ -126,7 +126,15 @@ impl Site {
         let finished = self.place.ralph(&[&["loop"], args].concat());
         let feedback = self.mail("feedback.md");
         assert_eq!(finished.status.code(), Some(code), "{finished}\n{feedback}");
+        self.assert_script_held();
         finished
+    }
+
+    /// Asserts that every expectation in the script held: a run that ends by one looks like any other trouble.
+    fn assert_script_held(&self) {
+        let ended = self.place.logged("run_finished");
+        let unmet = ended.iter().find(|run| run["exit"]["code"] == 64);
+        assert_eq!(unmet.map(|run| &run["outcome"]), None);
     }
 
     /// The log entries of a name.

@@ -14,6 +14,7 @@ fn a_task_is_planned_validated_built_and_accepted() {
     assert_eq!((site.runs(), site.verdicts()), (2, vec!["accepted".to_owned()]));
     assert_eq!((site.mail("phase.txt"), site.mail("iteration.txt")), ("build".into(), "2".into()));
     assert_eq!(site.mail("task.md"), format!("# Task\n\n{TASK}\n"));
+    assert_eq!(site.mail("task-counter.txt").trim(), "1");
     assert_eq!(site.mail("task-history.md"), "- **Task 1**: A file that says hello.\n");
     assert!(site.mail("origin.md").contains(TASK));
     for name in ["before", "after"] {
@@ -71,7 +72,8 @@ fn every_row_of_the_scenario_table_ends_as_traced() {
 fn a_completion_with_a_plan_that_is_not_validated_is_swallowed() {
     let all_at_once = format!("{PLAN}{BUILD}");
     let script = format!(
-        "[builder 1]\n{all_at_once}[builder 2]\nexpect-prompt # Plan Validated\nwrite .ralph/status.txt complete\nfinal done\n"
+        "[builder 1]\n{all_at_once}[builder 2]\nexpect-prompt # Plan Validated\n\
+         expect-run grep -qx running .ralph/status.txt\nwrite .ralph/status.txt complete\nfinal done\n"
     );
     let site = Site::new(&script);
     site.exits(0, &[TASK]);
@@ -171,6 +173,28 @@ fn a_plan_of_the_last_iteration_is_validated_and_resumed_in_build() {
     assert_eq!(site.runs(), 2);
     // There is nothing left to resume.
     site.exits(2, &["--resume"]);
+}
+
+/// A scope marker in the plan is compared with the tree that the task began with.
+#[test]
+fn an_addition_that_adds_nothing_is_rejected() {
+    let plan = "write .ralph/plan.tsx <<'END'\nexport default (\n<App>\n<Theme mood=\"zen\" />\n<Screen name=\"Home\">\n\
+        <Section gumdrop=\"pricing\" />\n{/* TASK-1 [ADD]: 1 card */}\n</Screen>\n</App>\n);\nEND\n";
+    let prices = |cards: usize| {
+        format!("export const Pricing = () => <main>{}</main>;\n", "<Card />".repeat(cards))
+    };
+    let claim = "write .ralph/summary.md There is one card more.\nwrite .ralph/status.txt complete\nfinal built\n";
+    let site = Site::new(&format!(
+        "[builder 1]\n{plan}final planned\n\
+         [builder 2]\nappend src/Pricing.tsx // Another card.\n{claim}\
+         [builder 3]\nexpect-prompt ## scope\nexpect-prompt it had 2 and has 2\nwrite src/Pricing.tsx {}{claim}",
+        prices(3)
+    ));
+    std::fs::create_dir(site.path("src")).unwrap();
+    site.write("src/Pricing.tsx", &prices(2));
+    site.commit_all("prices");
+    site.exits(0, &["One card more"]);
+    assert_eq!(site.verdicts(), ["rejected", "accepted"]);
 }
 
 /// Defect D8.1: neither a valid nor an invalid plan of an earlier task affects the next.

@@ -38,13 +38,15 @@ pub(super) fn meanwhile(
     wait_until(PATIENCE, "the agent begins", || in_slot(site, "begun").is_some());
     person(site);
     fs::write(site.place.path("go"), "").unwrap();
-    running.finish()
+    let finished = running.finish();
+    site.assert_script_held();
+    finished
 }
 
 #[test]
 fn the_persons_changes_are_neither_seen_nor_touched() {
     let site = Site::new(&format!(
-        "[builder]\nrun test \"$(cat README.md)\" = 'A repository.' && test ! -e mine.txt && test ! -e .ralph/../draft\n{BUILD}"
+        "[builder]\nexpect-run test \"$(cat README.md)\" = 'A repository.' && test ! -e mine.txt && test ! -e .ralph/../draft\n{BUILD}"
     ));
     site.write("README.md", "changed and not committed\n");
     site.write("mine.txt", "mine\n");
@@ -283,8 +285,11 @@ fn a_task_that_has_not_landed_is_taken_back_with_its_slot() {
     site.exits(2, &["--rollback"]);
     site.exits(2, &["--resume"]);
     // The next task's slot contains none of it.
-    fs::write(site.place.path("script"), format!("[builder]\nrun test ! -e half.txt\n{BUILD}"))
-        .unwrap();
+    fs::write(
+        site.place.path("script"),
+        format!("[builder]\nexpect-run test ! -e half.txt\n{BUILD}"),
+    )
+    .unwrap();
     site.exits(0, &["Say it"]);
     assert!(!site.path("half.txt").exists());
 }
@@ -325,7 +330,7 @@ fn a_killed_loop_goes_on_in_its_slot_and_an_interrupted_one_leaves_its_mailbox()
     for signal in [Signal::KILL, Signal::INT] {
         let site = Site::new(&format!(
             "[builder 1]\nwrite half.txt half\nwrite .ralph/intent.md Half of it.\nrun touch begun; sleep 600\n\
-             [builder 2]\nrun test -e half.txt && grep -q Half .ralph/intent.md; rm begun\n{BUILD}"
+             [builder 2]\nexpect-run test -e half.txt && grep -q Half .ralph/intent.md && rm begun\n{BUILD}"
         ));
         let running = site.place.start(&["loop", TASK]);
         wait_until(PATIENCE, "the agent begins", || in_slot(&site, "begun").is_some());
@@ -373,7 +378,7 @@ fn a_task_goes_on_where_it_began_whatever_is_configured_since() {
 #[test]
 fn a_task_that_is_given_up_for_another_one_leaves_its_work_under_a_ref() {
     let site = Site::new(&format!(
-        "[builder 1]\n{PLAN}write half.txt half\nfinal on\n[builder 2]\nexpect-prompt Not written yet.\nrun test ! -e half.txt\n{BUILD}"
+        "[builder 1]\n{PLAN}write half.txt half\nfinal on\n[builder 2]\nexpect-prompt Not written yet.\nexpect-run test ! -e half.txt\n{BUILD}"
     ));
     site.exits(1, &[TASK, "--max-iterations", "1"]);
     site.exits(0, &["Something else", "--new"]);

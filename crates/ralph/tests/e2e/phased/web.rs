@@ -84,7 +84,7 @@ fn a_vite_project_goes_from_task_to_accepted() {
         "[builder 1]\n{}final planned\n\
          [builder 2]\nexpect-prompt FAIL [valid-gumdrops]: line 5\n{}final planned\n\
          [builder 3]\nexpect-prompt # Plan Validated\n{}{}{css}{complete}\
-         [builder 4]\nexpect-prompt ## build-succeeds\nexpect-prompt FooterX\nrun test -s .ralph/build-errors.md\n{}{complete}",
+         [builder 4]\nexpect-prompt ## build-succeeds\nexpect-prompt FooterX\nexpect-run test -s .ralph/build-errors.md\n{}{complete}",
         plan("heroo"),
         plan("hero"),
         sections.concat(),
