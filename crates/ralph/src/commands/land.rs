@@ -39,9 +39,16 @@ fn lines(ui: Ui, branches: &[LandedBranch]) -> Vec<StyledLine> {
     if branches.is_empty() {
         return vec![styled!("nothing to land")];
     }
-    let line = |branch: &LandedBranch| match &branch.waits {
-        None => styled!("{}  {}", name(branch), ui.paint(Tone::Good, "up to date")),
-        Some(why) => styled!("{}  {}", name(branch), ui.paint(Tone::Attention, why)),
+    let line = |branch: &LandedBranch| match (&branch.waits, &branch.unchecked_merge) {
+        (Some(why), _) => styled!("{}  {}", name(branch), ui.paint(Tone::Attention, why)),
+        (None, Some(merge)) => {
+            let merge = merge.get(..10).unwrap_or(merge);
+            let said = format!(
+                "up to date, by a merge with your newer commits that no gate has checked ({merge}): run `ralph gates run`"
+            );
+            styled!("{}  {}", name(branch), ui.paint(Tone::Attention, &said))
+        }
+        (None, None) => styled!("{}  {}", name(branch), ui.paint(Tone::Good, "up to date")),
     };
     branches.iter().map(line).collect()
 }

@@ -156,7 +156,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     let plan = Plan::parse(&plan);
     for spec in &chosen.specs {
         if let Some(reason) =
-            skipped(setup, chosen, &store, spec, &plan).and_then(|skip| skip.reason())
+            skipped(setup, chosen, &store, spec, &plan)?.and_then(|skip| skip.reason())
         {
             rows.push(Forecast { spec: spec.to_string(), action: "skip", why: reason });
             continue;
@@ -186,14 +186,16 @@ fn skipped(
     store: &SpecStore,
     spec: &SpecPath,
     plan: &Plan,
-) -> Option<Skip> {
+) -> Result<Option<Skip>, CliError> {
     let problems = specs::validate(&setup.home.path.join(SPECS), std::slice::from_ref(spec));
     let mut drafts = problems.iter().filter(|problem| chosen.validate && problem.is_draft());
     if let Some(draft) = drafts.next() {
-        return Some(Skip::Draft { problem: draft.to_string() });
+        return Ok(Some(Skip::Draft { problem: draft.to_string() }));
     }
     let is_wanted = chosen.selection.names(spec) || chosen.options.forced.contains(spec);
-    (!is_wanted && is_built(store, spec, plan)).then_some(Skip::Built)
+    let state = setup.find_state()?;
+    let is_built = || is_built(store, spec, plan, state.as_ref()).map_err(CliError::failed);
+    Ok(if !is_wanted && is_built()? { Some(Skip::Built) } else { None })
 }
 
 fn forecast_lines(ui: Ui, rows: &[Forecast]) -> Vec<StyledLine> {

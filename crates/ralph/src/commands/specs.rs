@@ -76,8 +76,9 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
     let mut rows = specs.iter().map(row).collect::<Result<Vec<_>, _>>()?;
     if let Some(bytes) = seen_plan(setup) {
         let plan = Plan::parse(&bytes);
+        let state = setup.find_state()?;
         for row in &mut rows {
-            row.regard_tasks(&plan);
+            row.regard_tasks(&plan, state.as_ref()).map_err(CliError::failed)?;
         }
     }
     Ok(rows)

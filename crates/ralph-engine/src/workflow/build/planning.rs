@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::stages::json;
 use super::{Build, channel};
 use crate::digest;
-use crate::files;
+use crate::files::{self, PathError};
 use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::specs;
-use crate::state::Entry;
+use crate::state::{Entry, State};
 use crate::workflow::driver::{
     Ended, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
@@ -58,6 +58,13 @@ const NOT_PLANNED: Entry<UnderWay> =
 struct Planned {
     spec: String,
     digest: String,
+}
+
+/// Whether a planner made tasks of this spec. Without that, a plan without tasks is not known to be a finished one.
+pub(crate) fn made_tasks_of(state: Option<&State>, spec: &str) -> Result<bool, PathError> {
+    let Some(state) = state else { return Ok(false) };
+    let is_made = PLANNED.all(state)?.iter().any(|planned| planned.spec == spec);
+    Ok(is_made && !NOT_PLANNED.all(state)?.iter().any(|failed| failed.spec == spec))
 }
 
 /// What comes before a spec is built.

@@ -29,6 +29,9 @@ pub struct LandedBranch {
     pub branch: String,
     /// Why it does not follow, and what to do; `None` if it has.
     pub waits: Option<String>,
+    /// The merge of landed work with the person's newer commits that it followed to. No gate has run on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchecked_merge: Option<String>,
     /// The landed commits that it does not have.
     #[serde(skip)]
     pub commits: Vec<String>,
@@ -58,6 +61,7 @@ pub fn waiting(
                 repository: name.clone(),
                 branch: short.to_owned(),
                 waits: Some(waits),
+                unchecked_merge: None,
                 commits: commits.iter().map(ToString::to_string).collect(),
             });
         }
@@ -92,11 +96,14 @@ pub fn bring_along(
                 prefix: Utf8PathBuf::new(),
             };
             // The person's newer commits come first.
-            repository.tip()?;
+            let tip = repository.tip()?.map(|tip| tip.commit);
+            let waits = repository.follow("then run `ralph land` again")?;
+            let merge = tip.filter(|tip| waits.is_none() && *tip != landed.id);
             branches.push(LandedBranch {
                 repository: name.clone(),
                 branch: short.to_owned(),
-                waits: repository.follow("then run `ralph land` again")?,
+                waits,
+                unchecked_merge: merge.map(|tip| tip.to_string()),
                 commits: Vec::new(),
             });
         }

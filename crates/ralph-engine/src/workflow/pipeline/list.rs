@@ -9,7 +9,10 @@ use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
 
 use super::store::SpecStore;
+use crate::files::PathError;
+use crate::state::State;
 use crate::workflow::WorkflowError;
+use crate::workflow::build::planning::made_tasks_of;
 
 /// One spec of the backlog.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -53,13 +56,17 @@ impl SpecRow {
 
     /// A spec that the pipeline knows nothing of may be the one that `ralph plan` made tasks of: then it is `tasks`, and `built`
     /// once nothing is left to do.
-    pub fn regard_tasks(&mut self, plan: &Plan) {
-        if ["fresh", "draft"].contains(&self.state) && plan.spec() == Some(self.spec.as_str()) {
-            self.state = match plan.certain_stage() {
-                Some(Stage::Complete) => "built",
-                _ => "tasks",
-            };
+    pub fn regard_tasks(&mut self, plan: &Plan, state: Option<&State>) -> Result<(), PathError> {
+        if !["fresh", "draft"].contains(&self.state) || plan.spec() != Some(self.spec.as_str()) {
+            return Ok(());
         }
+        match plan.certain_stage() {
+            Some(Stage::Complete) if made_tasks_of(state, &self.spec)? => self.state = "built",
+            // A planner that failed leaves a plan without tasks, too.
+            Some(Stage::Complete) => {}
+            _ => self.state = "tasks",
+        }
+        Ok(())
     }
 }
 
@@ -105,12 +112,18 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
 }
 
 /// Tells whether `ralph build` has done all that `ralph plan` made of a spec, and the pipeline has not begun it.
-pub fn is_built(store: &SpecStore, spec: &SpecPath, plan: &Plan) -> bool {
+pub fn is_built(
+    store: &SpecStore,
+    spec: &SpecPath,
+    plan: &Plan,
+    state: Option<&State>,
+) -> Result<bool, PathError> {
     let is_fresh = store.load(spec).is_ok_and(|markers| {
         markers.plan.is_none() && markers.candidate.is_none() && markers.done.is_none()
     });
     let is_complete = || plan.certain_stage() == Some(Stage::Complete);
-    is_fresh && plan.spec() == Some(spec.as_str()) && is_complete()
+    let is_planned = is_fresh && plan.spec() == Some(spec.as_str()) && is_complete();
+    Ok(is_planned && made_tasks_of(state, spec.as_str())?)
 }
 
 /// Returns the questions that specs wait with, by item, also where private state was lost and does not know them.

@@ -229,7 +229,8 @@ impl Pipeline<'_, '_> {
             return Ok(false);
         }
         let bytes = read_optional(&self.project.home().join(PLAN_FILE))?.unwrap_or_default();
-        Ok(is_built(&self.store, spec, &Plan::parse(&bytes)))
+        let state = Some(&self.session.context.state);
+        Ok(is_built(&self.store, spec, &Plan::parse(&bytes), state)?)
     }
 
     /// Works on a spec. One whose files cannot be used stops only itself.

@@ -76,8 +76,11 @@ impl PipelineStatus {
         }
         if let Some(bytes) = seen_plan(setup) {
             let plan = Plan::parse(&bytes);
+            let state = setup.find_state().ok().flatten();
             for row in &mut rows {
-                row.regard_tasks(&plan);
+                if let Err(error) = row.regard_tasks(&plan, state.as_ref()) {
+                    problems.push(error.to_string());
+                }
             }
         }
         let mut counts = BTreeMap::new();
