@@ -484,7 +484,10 @@ fn notes_are_merged_also_when_the_branch_follows_by_command() {
     stage.script(&willing(&[on("implementer", 1, work)]));
     stage.pipeline(&[]).exits(0);
     person_commits(&stage, "ralph/SCRATCHPAD.md", "first\nperson\n");
-    stage.ralph(&["land"]).exits(0);
+    let landed = stage.ralph(&["land"]);
+    let said = &landed.finished.stdout;
+    assert!(said.contains("that no gate has checked"), "{said}");
+    landed.exits(0);
     let kept = stage.read("ralph/SCRATCHPAD.md");
     for line in ["first", "agent", "person"] {
         assert_eq!(kept.lines().filter(|kept| *kept == line).count(), 1, "{kept}");

@@ -253,6 +253,20 @@ fn a_spec_that_was_never_committed_is_committed_and_not_planned_again_by_the_pip
     assert!(forecast.stdout.contains("it has no plan"), "{forecast}");
 }
 
+/// An empty plan looks like a finished one. Only a planner's tasks tell that there was something to build.
+#[test]
+fn a_spec_of_which_no_planner_made_tasks_is_not_built() {
+    let site = Site::new("[planner]\nfinal PLAN_COMPLETE\n");
+    fs::write(site.path("ralph/specs/0001-wave.md"), "# Wave\n\nWave a hand.\n").unwrap();
+    site.exits(1, &["plan", "1"]);
+    let listed = site.exits(0, &["specs"]);
+    assert!(listed.stdout.contains("fresh") && !listed.stdout.contains("built"), "{listed}");
+    let forecast = site.exits(0, &["pipeline", "--dry-run"]);
+    assert!(forecast.stdout.contains("it has no plan"), "{forecast}");
+    let finished = site.exits(1, &["pipeline", "--max-attempts", "1"]);
+    assert!(!finished.stderr.contains("[skip]"), "{finished}");
+}
+
 #[test]
 fn without_a_spec_to_plan_those_there_are_are_named() {
     let site = Site::new(PLANNER);
