@@ -539,8 +539,11 @@ fn check_runs(world: &World, wrong: &mut Vec<String>) {
             _ => {}
         }
     }
-    // The record of a current run does not survive a power failure; views treat such a run as abandoned.
-    let is_told = !world.story.has_fault(|fault| fault == Fault::PowerLoss);
+    // The record of a current run does not survive a power failure, and a disk that is full or fails may not take it:
+    // the run goes on without. Views treat a run without a record and without an end as abandoned.
+    let loses_records =
+        |fault: Fault| matches!(fault, Fault::PowerLoss | Fault::Full { .. } | Fault::Failing);
+    let is_told = !world.story.has_fault(loses_records);
     for run in open.into_iter().filter(|_| is_told) {
         wrong.push(format!("the run {run} has no end"));
     }
