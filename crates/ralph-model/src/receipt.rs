@@ -139,7 +139,7 @@ pub struct CheckReceipt {
     pub agreed: CheckConsent,
 }
 
-/// Who agreed to a changed check.
+/// The verifier or person that agreed to a changed check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum CheckConsent {

@@ -28,7 +28,7 @@ pub struct Scripted<'a> {
     pub consents: Consents,
     /// Answers the remaining questions; without one, defaults are used.
     pub otherwise: Option<&'a mut dyn AskPerson>,
-    /// Shows what a flag consents to, and what nobody consents to: it is decided without a question, but not unseen.
+    /// Prints the text of a consent that a flag gives, or that is missing: no question is asked, but the text is shown.
     pub show: ShowInquiry,
 }
 

@@ -101,7 +101,7 @@ const TOOLCHAINS: &[&str] = &[
     "miniforge3",
 ];
 
-/// Where toolchains keep what lets somebody publish or sign, below a person's home directory.
+/// Files with credentials of toolchains (tokens, signing keys), relative to a person's home directory.
 const CREDENTIALS: &[&str] = &[
     ".android/adbkey",
     ".android/debug.keystore",

@@ -1,4 +1,4 @@
-//! Who uses a file of the anchor: checks or source. Names do not say it, so the texts of the anchor are searched.
+//! Finds out whether checks or source use a file of the anchor. File names are not enough, so file contents are searched.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

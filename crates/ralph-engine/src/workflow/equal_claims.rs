@@ -1,5 +1,5 @@
-//! Equal claims of an item: runs in a row that failed and left the work as the one before had left it. Trying again would
-//! bring the same, so that a person is asked sooner than after other rejections.
+//! Equal claims of an item: consecutive failed runs that leave the work unchanged. Another attempt would have the same
+//! result, so a person is asked earlier than after other rejections.
 
 use ralph_model::id::RunId;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::digest;
 use crate::files::PathError;
 use crate::state::{Entry, State};
 
-/// The last failed runs of an item that left the same, kept in private state so that a restart does not forget them.
+/// The consecutive failed runs of an item that left the same work. Persisted, so that a restart does not reset the count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct EqualClaims {
-    /// A digest of what they left.
+    /// A digest of the work they left.
     left: String,
     times: u32,
     /// The last of them.
@@ -20,11 +20,11 @@ struct EqualClaims {
 
 const CLAIMS: Entry<EqualClaims> = Entry::new("equal-claims", "equal claims are counted anew");
 
-/// Counts a failed run that left the work like this.
+/// Counts a failed run, given the work it left.
 pub(super) fn count(state: &State, item: &str, run: &RunId, left: &str) -> Result<(), PathError> {
     let left = digest::of_bytes(left.as_bytes());
     let earlier = CLAIMS.load(state, item)?.filter(|earlier| earlier.left == left);
-    // A conclusion that a crash cut short is drawn again.
+    // Idempotent: after a crash the same run is concluded again.
     if earlier.as_ref().is_some_and(|earlier| earlier.run == *run) {
         return Ok(());
     }
@@ -32,7 +32,7 @@ pub(super) fn count(state: &State, item: &str, run: &RunId, left: &str) -> Resul
     CLAIMS.save(state, item, &EqualClaims { left, times, run: run.clone() })
 }
 
-/// Returns after how many rejections a person is asked about an item: once it repeats itself, at once.
+/// Returns the number of rejections after which a person is asked: one if the item repeats itself.
 pub(super) fn most_rejections(
     state: &State,
     item: &str,

@@ -1,9 +1,9 @@
-//! What is known of accepted work after it was merged with what the branch has become, where that is not what is known of
-//! the work by itself: a gate that the branch made red proves nothing of the merge, and is put to a verifier.
+//! The level of proof of accepted work merged with newer commits of the branch, if it differs from the level of the work
+//! alone: a gate that those commits made red proves nothing about the merge, and a verifier is asked about it.
 //!
-//! Work lands with the level that its record and its marker name, or not at all. Where a merge measures another one, or
-//! asks something that no verifier was asked, that is recorded here and the work is judged once more before it lands. So
-//! a level is durable before the landing, and a restart behind the landing reads the same one.
+//! Work lands with the level in its record and marker, or not at all. If a merge measures another level, or raises a
+//! question that no verifier was asked, that is recorded here and the work is judged again before it lands. So the level
+//! is durable before the landing, and a restart after the landing reads the same one.
 
 use ralph_model::build::Work;
 use ralph_model::id::RunId;

@@ -115,8 +115,8 @@ pub struct LoopRecord {
     pub bound: Vec<PlanMark>,
     /// What the harness wants the next run to fix.
     pub feedback: Option<String>,
-    /// The harness's files that the last run changed. It is told apart from the feedback, which a check of the plan
-    /// replaces.
+    /// The harness's files that the last run changed. Separate from the feedback, because a check of the plan replaces
+    /// that.
     #[serde(default)]
     pub touched: Vec<String>,
     /// The person's message since the last run. It precedes the feedback, and is for one run only.

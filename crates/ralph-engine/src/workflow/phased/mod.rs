@@ -166,8 +166,8 @@ impl<'r, 's> Phased<'r, 's> {
         self.record()
     }
 
-    /// Completes what a crash cut short, and tells whether the task is done and no command has ended with that: one that was
-    /// killed behind its last write has told nobody.
+    /// Completes writes that a crash prevented. Returns whether the task is done and no command has reported that yet:
+    /// one that is killed after its last write exits without a report.
     pub fn completes_acceptance(&mut self) -> Result<bool, WorkflowError> {
         let Some(record) = self.current()? else { return Ok(false) };
         let told = TOLD.load(&self.session.context.state, store::KEY)?;

@@ -105,7 +105,7 @@ impl Phased<'_, '_> {
         let kind = if stuck.is_some() { QuestionKind::Retry } else { QuestionKind::Accept };
         let answer = self.heard(item, kind)?;
         if let (None, Some(question)) = (&answer, stuck) {
-            // Judged again it would only be refused again, and agents would run that nobody agreed to.
+            // Without an answer the landing would only be refused again, after another run of an agent.
             return self.ask_person(item, question.clone(), kind);
         }
         let is_stuck = stuck.is_some();
