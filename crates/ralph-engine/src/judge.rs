@@ -230,7 +230,7 @@ impl Judge<'_> {
         Ok(Case { claim, assessment, found: Some(found) })
     }
 
-    /// Returns the case of a claim under which there is no commit to look at.
+    /// Returns the case of a claim under which no commit to look at.
     fn without_commit(&self, evidence: Evidence) -> Case {
         let claim = Claim::Commit(self.measured(evidence, &Assessment::default()));
         Case { claim, assessment: Assessment::default(), found: None }

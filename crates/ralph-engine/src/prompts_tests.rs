@@ -54,7 +54,7 @@ fn everything_wrong_is_told_with_file_and_line() {
              `{{` itself)",
             "`PROMPT_spec_verify.md:1`: `{{#if questions}}` is never closed by `{{/if}}`",
             "cannot read `PROMPT_plan.md`: it is not a file",
-            "`PROMPT_build.md:3`: `rejected` is not always there: it belongs between `{{#if rejected}}` and `{{/if}}`",
+            "`PROMPT_build.md:3`: `rejected` is not always set: put it between `{{#if rejected}}` and `{{/if}}`",
             "cannot read `PROMPT_verify.md`: it is not a file",
             "`PROMPT_decompose.md:2` is not UTF-8",
         ]

@@ -28,7 +28,7 @@ pub enum AnswerError {
     NotOpen { item: String, open: Vec<Question> },
     #[error("no answer to `{item}` given")]
     NoText { item: String, open: Vec<Question> },
-    #[error("`{item}` may be any of several open questions")]
+    #[error("`{item}` matches several open questions")]
     Ambiguous { item: String, open: Vec<Question> },
     #[error("several questions are open")]
     Several { open: Vec<Question> },
@@ -272,7 +272,7 @@ mod tests {
             night.ask(item, "Try it again?");
         }
         let refused = |name: &str| night.answer(Some(name), "x").unwrap_err().to_string();
-        assert_eq!(refused("US-00"), "`US-00` may be any of several open questions");
+        assert_eq!(refused("US-00"), "`US-00` matches several open questions");
         assert_eq!(refused("9"), "`9` has no open question");
         for (name, item) in [("us-002", 2), ("5", 0), ("2", 1)] {
             let items = ["0005-greet", "ralph/dark/US-001", "ralph/dark/US-002"];

@@ -28,7 +28,7 @@ pub enum GitError {
     Diverted { link: Utf8PathBuf },
     #[error("`git {args}` took longer than {} s", .after.as_secs())]
     TimedOut { args: String, after: Duration },
-    #[error("`git {args}` said more than {cap} bytes")]
+    #[error("`git {args}` printed more than {cap} bytes")]
     TooMuch { args: String, cap: usize },
     #[error("`git {args}` failed: {stderr}")]
     Failed { args: String, code: Option<i32>, stderr: String },
@@ -45,7 +45,7 @@ pub enum GitError {
         #[source]
         source: std::io::Error,
     },
-    #[error("`git {args}` said something unexpected: `{output}`")]
+    #[error("`git {args}` printed something unexpected: `{output}`")]
     Unexpected { args: String, output: String },
     /// A driver whose name cannot be passed on cannot be disabled either.
     #[error("the configuration key `{key}` cannot be overridden")]
@@ -75,9 +75,9 @@ impl GitError {
             GitError::NotARepository { dir } => Some(format!("run `git init {dir}`")),
             GitError::Locked { path, holder } => Some(holder.advice(path)),
             GitError::Unlockable { path, .. } => path.parent().map(|directory| {
-                format!("is there room, and may you write to `{}`?", directory.display())
+                format!("check the free space and your permissions for `{}`", directory.display())
             }),
-            GitError::DiskFull { .. } => Some("make room on it".to_owned()),
+            GitError::DiskFull { .. } => Some("free some space on it".to_owned()),
             GitError::TimedOut { .. } => {
                 Some("is the repository on a file system that hangs?".to_owned())
             }
@@ -128,7 +128,7 @@ mod tests {
         ] {
             let error = GitError::from_failure("add".to_owned(), Some(128), stderr.as_bytes());
             assert!(matches!(error, GitError::DiskFull { .. }), "{stderr}: {error:?}");
-            assert_eq!(error.hint().as_deref(), Some("make room on it"));
+            assert_eq!(error.hint().as_deref(), Some("free some space on it"));
         }
         let other = GitError::from_failure("add".to_owned(), Some(128), b"fatal: bad object\n");
         assert!(matches!(other, GitError::Failed { .. }), "{other:?}");

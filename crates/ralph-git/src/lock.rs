@@ -39,13 +39,13 @@ impl Holder {
         let lock = lock.display();
         match self {
             Holder::Alive { pid, name } => {
-                format!("`{name}` (process {pid}) is at work there; wait for it or end it")
+                format!("`{name}` (process {pid}) is using it; wait for it or end it")
             }
             Holder::Dead => {
-                format!("it was left by a process that no longer exists; remove it: rm '{lock}'")
+                format!("a process that no longer exists left it: rm '{lock}'")
             }
             Holder::Unknown => format!(
-                "another git may be at work there; if none is, it was left by one that died: rm '{lock}'"
+                "another git process may be using it; if not, a crashed one left it: rm '{lock}'"
             ),
         }
     }

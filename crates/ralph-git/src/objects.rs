@@ -68,9 +68,9 @@ impl ObjectKind {
 /// Why an object could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    #[error("object `{id}` is not there")]
+    #[error("object `{id}` does not exist")]
     Missing { id: Oid },
-    #[error("object `{id}` is not what it should be")]
+    #[error("object `{id}` is damaged")]
     Malformed { id: Oid },
     #[error("object `{id}` cannot be read: {reason}")]
     Unreadable { id: Oid, reason: String },

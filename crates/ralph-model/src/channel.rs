@@ -216,7 +216,7 @@ pub struct Reply {
 /// A file that is not the request or reply that its name says.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    #[error("it has version {found}, and this ralph speaks {CHANNEL_VERSION}")]
+    #[error("its version is {found}, but this Ralph uses {CHANNEL_VERSION}")]
     Version { found: u32 },
     #[error("it cannot be read")]
     Malformed(#[source] serde_json::Error),

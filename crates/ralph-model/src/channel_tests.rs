@@ -91,10 +91,7 @@ fn what_is_no_request_is_refused_with_a_reason() {
     assert_eq!(error(other, &good), "it bears the name of another one");
     assert_eq!(error(NAME, &good[..good.len() - 1]), "it cannot be read");
     assert_eq!(error(NAME, b""), "it cannot be read");
-    assert_eq!(
-        error(NAME, br#"{"v":2,"what":"else"}"#),
-        "it has version 2, and this ralph speaks 1"
-    );
+    assert_eq!(error(NAME, br#"{"v":2,"what":"else"}"#), "its version is 2, but this Ralph uses 1");
     let unheard =
         br#"{"v":1,"id":"00000000000000000007-42-000000ab","args":{"kind":"task_forge"}}"#;
     assert_eq!(error(NAME, unheard), "it cannot be read");

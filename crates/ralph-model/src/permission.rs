@@ -150,10 +150,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::NotGiven { role, mutation, id, given } => {
                 let command = mutation.command();
-                write!(
-                    f,
-                    "`{command} {id}` is refused, for this run as {role} was not given `{id}`"
-                )?;
+                write!(f, "`{command} {id}` is refused: this run as {role} was not given `{id}`")?;
                 match given.as_slice() {
                     [] => f.write_str(": leave it to a run that is."),
                     given => write!(f, ": name one of `{}` instead.", given.join("`, `")),
@@ -248,7 +245,7 @@ mod tests {
                 given: vec!["t-1".to_owned()],
             }
             .to_string(),
-            "`ralph task done t-2` is refused, for this run as builder was not given `t-2`: name one of `t-1` instead."
+            "`ralph task done t-2` is refused: this run as builder was not given `t-2`: name one of `t-1` instead."
         );
     }
 }

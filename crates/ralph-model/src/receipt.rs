@@ -178,7 +178,7 @@ pub enum Opinion {
 /// A text that is not a receipt this Ralph can read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptError {
-    #[error("it was written by a newer ralph (version {found}, this one reads {RECEIPT_VERSION})")]
+    #[error("it was written by a newer Ralph (version {found}; this one reads {RECEIPT_VERSION})")]
     Newer { found: u64 },
     #[error("it is not a receipt")]
     Malformed(#[source] serde_json::Error),

@@ -178,7 +178,7 @@ fn unknown_fields_are_refused_wherever_they_stand() {
 #[test]
 fn a_newer_version_is_named_as_such_whatever_else_it_holds() {
     let error = Receipt::parse(r#"{"version": 3, "all": "new"}"#).unwrap_err();
-    assert_eq!(error.to_string(), "it was written by a newer ralph (version 3, this one reads 2)");
+    assert_eq!(error.to_string(), "it was written by a newer Ralph (version 3; this one reads 2)");
     for text in
         ["", "{}", "[]", "{\"version\": 0}", &VERSION_1.replace("\"version\": 1", "\"version\": 0")]
     {

@@ -104,7 +104,7 @@ fn a_theme_declares_all_variables_and_a_dark_one() {
         (Some(&short), "lacks 1 of the theme's 36 variables: --chart-5"),
         (Some(&commented), "lacks 36 of the theme's 36 variables"),
         (Some(&light), "has no `.dark` theme"),
-        (None, "there is no src/index.css"),
+        (None, "src/index.css is missing"),
     ] {
         let files: Vec<(&str, &str)> = css.iter().map(|text| ("src/index.css", *text)).collect();
         let found = run_on(BuiltIn::CssThemeComplete, &files);

@@ -116,7 +116,7 @@ fn failure(found: &PlanDiff, request: &DiffRequest<'_>, touched: bool) -> Option
         // Anything that existed before the task is not its work.
         Some("no file of any part of the plan was changed since the task began".to_owned())
     } else if rules.strict && parts.is_empty() {
-        Some("the plan names no file and no component, so that nothing can be compared".to_owned())
+        Some("the plan names no file and no component, so nothing can be compared".to_owned())
     } else if rules.strict && !found.missing.is_empty() {
         let verb =
             if found.missing.len() == 1 { "part of the plan is" } else { "parts of the plan are" };
@@ -219,7 +219,7 @@ fn is_source(path: &str) -> bool {
 fn theme(request: &DiffRequest<'_>) -> Match {
     let css = &request.rules.css;
     let Some(text) = request.tree.read(css) else {
-        return Match::Missing(format!("there is no {css}"));
+        return Match::Missing(format!("{css} is missing"));
     };
     let missing: Vec<&str> =
         THEME.into_iter().filter(|variable| !text.contains(&format!("{variable}:"))).collect();
@@ -236,7 +236,7 @@ fn file(item: &Planned, request: &DiffRequest<'_>) -> Match {
     let is_there = request.tree.paths().binary_search(&item.name).is_ok();
     let is_changed = request.changed.contains(&item.name);
     match (item.kind, is_there, is_changed) {
-        (PlannedKind::NewFile, false, _) => Match::Missing("it is not there".to_owned()),
+        (PlannedKind::NewFile, false, _) => Match::Missing("it does not exist".to_owned()),
         (_, true, true) => Match::Implemented("changed".to_owned()),
         (PlannedKind::NewFile, true, false) if request.added.contains(&item.name) => {
             Match::Missing("it is empty".to_owned())

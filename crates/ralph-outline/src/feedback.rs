@@ -53,7 +53,7 @@ pub fn gate_feedback(
 fn quoted(words: &str) -> String {
     let words = words.trim();
     if words.is_empty() {
-        return "It said nothing.".to_owned();
+        return "It printed nothing.".to_owned();
     }
     let mut fence = "```".to_owned();
     while words.contains(&fence) {

@@ -123,7 +123,11 @@ fn parts(lines: &[PlanLine<'_>]) -> Vec<PlanFinding> {
         (Part::Verification, "has-verification", "Verification strategy"),
     ] {
         let Some(start) = lines.iter().find(|line| line.part == part) else {
-            findings.push(PlanFinding::fail(id, last, format!("there is no heading `## {title}`")));
+            findings.push(PlanFinding::fail(
+                id,
+                last,
+                format!("the heading `## {title}` is missing"),
+            ));
             continue;
         };
         let is_empty = lines
@@ -131,11 +135,10 @@ fn parts(lines: &[PlanLine<'_>]) -> Vec<PlanFinding> {
             .filter(|line| line.part == part && !line.is_heading)
             .all(|line| line.text.trim_matches(['-', '*', '…', '.', ' ']).is_empty());
         if is_empty {
-            let message = format!("there is nothing below `## {title}`");
+            let message = format!("nothing is below `## {title}`");
             findings.push(PlanFinding::fail(id, start.number, message));
         } else if part == Part::Steps && !lines.iter().any(is_step) {
-            let message =
-                "the steps are no numbered list: write `1. …`, one change that can be checked each";
+            let message = "the steps are not a numbered list: write `1. …`, each one change that can be checked";
             findings.push(PlanFinding::fail(id, start.number, message));
         }
     }
@@ -174,7 +177,7 @@ fn outline(
             if !exists && !is_new {
                 let hint = nearest_file(&name, tree);
                 let message =
-                    format!("`{name}` is not there{hint}; say `(new)` if it is to be made");
+                    format!("`{name}` does not exist{hint}; write `(new)` if the step creates it");
                 findings.push(PlanFinding::fail("files-exist", line.number, message));
             }
             if outline.items.iter().any(|item| item.name == name) {

@@ -56,33 +56,33 @@ fn every_check_finds_what_it_is_for_on_its_line() {
         (
             "## Analysis",
             "## Thoughts",
-            "FAIL [has-analysis]: line 13: there is no heading `## Analysis`",
+            "FAIL [has-analysis]: line 13: the heading `## Analysis` is missing",
         ),
-        ("## Steps", "## Ideas", "FAIL [has-steps]: line 13: there is no heading `## Steps`"),
+        ("## Steps", "## Ideas", "FAIL [has-steps]: line 13: the heading `## Steps` is missing"),
         (
             "## Verification strategy",
             "## Later",
-            "FAIL [has-verification]: line 13: there is no heading `## Verification strategy`",
+            "FAIL [has-verification]: line 13: the heading `## Verification strategy` is missing",
         ),
         (
             "1. `src/main.rs`: parse `--name`.\n2. `tests/greets.rs` (new): a test of the flag.",
             "- …",
-            "FAIL [has-steps]: line 7: there is nothing below `## Steps`",
+            "FAIL [has-steps]: line 7: nothing is below `## Steps`",
         ),
         (
             "1. `src/main.rs`: parse `--name`.\n2. `tests/greets.rs` (new): a test of the flag.",
             "- do it",
-            "FAIL [has-steps]: line 7: the steps are no numbered list: write `1. …`, one change that can be checked each",
+            "FAIL [has-steps]: line 7: the steps are not a numbered list: write `1. …`, each one change that can be checked",
         ),
         (
             "1. `src/main.rs`",
             "1. `src/mian.rs`",
-            "FAIL [files-exist]: line 8: `src/mian.rs` is not there; did you mean `src/main.rs`?; say `(new)` if it is to be made",
+            "FAIL [files-exist]: line 8: `src/mian.rs` does not exist; did you mean `src/main.rs`?; write `(new)` if the step creates it",
         ),
         (
             "`tests/greets.rs` (new)",
             "`tests/greets.rs`",
-            "FAIL [files-exist]: line 9: `tests/greets.rs` is not there; say `(new)` if it is to be made",
+            "FAIL [files-exist]: line 9: `tests/greets.rs` does not exist; write `(new)` if the step creates it",
         ),
         (
             "cargo test",

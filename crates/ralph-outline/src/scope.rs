@@ -96,14 +96,14 @@ fn compare_one(
     let warn = |message: String| Some(PlanFinding::warn("scope", line, message));
     let fail = |message: String| Some(PlanFinding::fail("scope", line, message));
     let Some(target) = &marker.target else {
-        return warn("the marker stands below no section and no screen".to_owned());
+        return warn("the marker is not below a section or a screen".to_owned());
     };
     let Some(path) = file_of(target, now).or_else(|| before.and_then(|tree| file_of(target, tree)))
     else {
         return warn(format!("no file of `{target}` was found to compare"));
     };
     let Some(old) = before.and_then(|tree| tree.read(&path)) else {
-        return warn(format!("there is no earlier `{path}` to compare with"));
+        return warn(format!("no earlier `{path}` to compare with"));
     };
     let Some(new) = now.read(&path) else {
         return match marker.kind {

@@ -75,32 +75,32 @@ fn every_check_finds_what_it_is_for_on_its_line() {
         (
             "<Theme mood=\"premium\" font=\"Inter\" monoFont=\"Geist Mono\" />",
             "",
-            "FAIL [has-theme]: line 4: there is no `<Theme>` in `<App>`",
+            "FAIL [has-theme]: line 4: no `<Theme>` in `<App>`",
         ),
         (
             "\"premium\"",
             "\"zen\nFAIL [forged]: line 9: \u{1b}[2J\"",
-            "FAIL [valid-mood]: line 5: there is no mood `zen\\nFAIL [forged]: line 9: \\u{1b}[2J`",
+            "FAIL [valid-mood]: line 5: unknown mood `zen\\nFAIL [forged]: line 9: \\u{1b}[2J`",
         ),
         (
             "\"premium\"",
             "\"premuim\"",
-            "FAIL [valid-mood]: line 5: there is no mood `premuim`; did you mean `premium`?",
+            "FAIL [valid-mood]: line 5: unknown mood `premuim`; did you mean `premium`?",
         ),
         (
             "\"Inter\"",
             "\"Intre\"",
-            "FAIL [valid-font]: line 5: there is no font `Intre`; did you mean `Inter`, `Lora`, `Sora`?",
+            "FAIL [valid-font]: line 5: unknown font `Intre`; did you mean `Inter`, `Lora`, `Sora`?",
         ),
         (
             "\"Geist Mono\"",
             "\"Comic Sans MS, cursive\"",
-            "FAIL [valid-font]: line 5: there is no font `Comic Sans MS, cursive`",
+            "FAIL [valid-font]: line 5: unknown font `Comic Sans MS, cursive`",
         ),
         (
             "\"data-table\"",
             "\"date-table\"",
-            "FAIL [valid-gumdrops]: line 14: there is no recipe `date-table`; did you mean `data-table`?",
+            "FAIL [valid-gumdrops]: line 14: unknown recipe `date-table`; did you mean `data-table`?",
         ),
         (
             "<Section gumdrop=\"hero\" cols={2} wide />",
@@ -143,7 +143,7 @@ fn every_check_finds_what_it_is_for_on_its_line() {
     let low_diversity = "WARN [low-diversity]: line 1: only one recipe is used: vary them";
     assert_eq!(findings(one), [low_diversity]);
     let inside = one.replace("<Screen>", "<Content><Screen>").replace("</App>", "</Content></App>");
-    let no_screen = "FAIL [has-screens]: line 1: there is no `<Screen>` directly in `<App>`";
+    let no_screen = "FAIL [has-screens]: line 1: no `<Screen>` directly in `<App>`";
     assert_eq!(findings(&inside), [no_screen, low_diversity]);
 }
 
@@ -152,7 +152,7 @@ fn what_is_no_plan_stops_with_the_reason_and_its_line() {
     for (text, expected) in [
         (
             "const a = 1;\n",
-            "FAIL [parseable]: line 1: there is no `export default ( <App …> … </App> )`",
+            "FAIL [parseable]: line 1: no `export default ( <App …> … </App> )` found",
         ),
         (
             "\n\nexport default 5;\n",

@@ -62,7 +62,7 @@ impl CliError {
     pub(crate) fn workflow(error: WorkflowError) -> CliError {
         match &error {
             WorkflowError::NoSpace { .. } => CliError::usage(error).hint(
-                "make room (`ralph slots prune` removes clones that serve no item), or set `slots.dir` to another disk",
+                "free some space (`ralph slots prune` removes unused clones), or set `slots.dir` to a directory on another disk",
             ),
             _ => CliError::failed(error),
         }

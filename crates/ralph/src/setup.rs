@@ -277,9 +277,9 @@ impl Setup {
         let trust = scout.trust.expect("a configuration that can be used was judged");
         let home = scout.workspace.home(config.home.as_deref());
         if let (None, Some(real)) = (trust.by, &trust.strayed_home) {
-            let problem = format!("home `{}` is a link that leads to `{real}`", home.path);
+            let problem = format!("home `{}` is a symbolic link to `{real}`", home.path);
             return Err(CliError::person_needed(problem)
-                .hint("`ralph trust --yes` lets it count; --home names another"));
+                .hint("`ralph trust --yes` accepts it; --home selects another directory"));
         }
         let Scout { ui, cwd, environment, workspace, state, names, vouched, .. } = scout;
         Ok(Setup {
@@ -344,10 +344,10 @@ impl Setup {
         let Some(state) = self.find_state()? else { return Ok(()) };
         match state.run_guarded_by(ancestors).map_err(CliError::failed)? {
             None => Ok(()),
-            Some(run) => {
-                Err(CliError::usage(format!("{what} is for people, and this is run {run}"))
-                    .hint("inside a run `ralph task` and `ralph issue` go through its channel"))
-            }
+            Some(run) => Err(CliError::usage(format!(
+                "{what} is for people and cannot be used inside a run ({run})"
+            ))
+            .hint("inside a run, use `ralph task` and `ralph issue`")),
         }
     }
 
@@ -388,7 +388,7 @@ impl Setup {
         }
         let home = self.home.path.strip_prefix(&self.workspace.root).unwrap_or(&self.home.path);
         Err(CliError::usage(format!("`{path}` is excluded by the sparse checkout"))
-            .hint(format!("`git sparse-checkout add {home}` brings it back")))
+            .hint(format!("`git sparse-checkout add {home}` restores it")))
     }
 
     /// Notes that there is no history if home is outside a repository.
@@ -464,7 +464,7 @@ impl Setup {
     pub(crate) fn mirror_report(&self) -> MirrorReport {
         let ui = self.ui;
         Box::new(move |problem| {
-            let message = format!("{problem}, and goes on without: {}", problem.source);
+            let message = format!("{problem}; continuing without it: {}", problem.source);
             ui.note(&message);
         })
     }
@@ -589,7 +589,7 @@ fn show_leftovers(ui: Ui, recovered: &[Recovered]) {
     for left in recovered {
         if left.processes > 0 {
             let count = plural(left.processes as u64, "process");
-            let text = format!("ended {count} of run {}", left.run_id);
+            let text = format!("ended {count} that run {} had left behind", left.run_id);
             ui.labelled(Tone::Attention, "leftovers", &text);
         }
         for removed in &left.removed_locks {

@@ -147,7 +147,7 @@ impl CommandDecoder {
             if let Some(limit) = limit_in_text(&tail.text(), &self.context) {
                 let (status, resets_at) = (LimitStatus::Rejected, limit.resets_at);
                 events.push(AgentEvent::RateLimit { status, resets_at });
-                let message = "the output tells of a usage limit".to_owned();
+                let message = "the output mentions a usage limit".to_owned();
                 let kind = ErrorKind::UsageLimit;
                 events.push(AgentEvent::Error { kind, message, fatal: false });
                 return;

@@ -167,9 +167,7 @@ impl BoundaryReport {
             (None, None) => "nothing".to_owned(),
         };
         Some(format!(
-            "while the agent worked in your checkout, this changed: {files}. Nobody can tell whether it was you. It is as it was \
-             before, and the change is kept in {kept}. If it was yours, bring it back, then start again; if not, start again: \
-             the run is judged by its work, and it cost no attempt"
+            "these files changed while the agent worked in your checkout: {files}. Ralph cannot tell whether you changed them. They were restored, and the change is kept in {kept}. If it was yours, bring it back; then start again. The run is judged by its work, and it cost no attempt"
         ))
     }
 

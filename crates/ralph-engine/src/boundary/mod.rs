@@ -148,7 +148,7 @@ fn lacking(support: Support) -> String {
         return format!("Landlock offers {}", offer(support));
     }
     match support.namespaces.refusal {
-        Some(refusal) => format!("the second was {refusal}"),
+        Some(refusal) => format!("namespaces were {refusal}"),
         None => "namespaces are switched off by `sandbox.namespaces`".to_owned(),
     }
 }

@@ -37,7 +37,7 @@ pub enum ChannelError {
     TooLarge { bytes: usize },
     #[error(transparent)]
     Path(#[from] PathError),
-    #[error("the harness did not answer within {} s: go on with the work and try again later", .0.as_secs())]
+    #[error("the harness did not answer within {} s: continue with the work and try again later", .0.as_secs())]
     NoAnswer(Duration),
     #[error("the reply of the harness is not one")]
     Reply(#[source] MessageError),

@@ -206,7 +206,7 @@ impl<'a> Serving<'a> {
                 "only {MOST_REQUESTS} requests or {} MiB of a run are looked at",
                 MOST_REQUEST_BYTES >> 20
             );
-            let text = format!("{reason}: end the run with what is done.");
+            let text = format!("{reason}: end the run with what you have done.");
             self.answer(name, &Reply::new(name, false, text), agent);
             return self.note("many", file, &reason);
         }

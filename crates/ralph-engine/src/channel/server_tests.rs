@@ -269,10 +269,10 @@ fn nothing_that_an_agent_plants_hangs_or_fools_the_harness() {
         "it cannot be read",
         "it has no name of a request",
         "it has several names (hard links)",
-        "it has version 2, and this ralph speaks 1",
         "it is a symbolic link",
         "it is larger than 65536 bytes",
         "it is not a file",
+        "its version is 2, but this Ralph uses 1",
     ];
     assert_eq!(reasons, expected);
 }
@@ -288,7 +288,7 @@ fn of_a_flood_a_thousand_requests_are_looked_at_and_the_rest_is_noted_once() {
     });
     assert_eq!(
         reply.text,
-        "only 1000 requests or 4 MiB of a run are looked at: end the run with what is done."
+        "only 1000 requests or 4 MiB of a run are looked at: end the run with what you have done."
     );
     assert_eq!((served.accepted, served.refused), (MOST_REQUESTS, 0));
     assert_eq!(stage.memory.applied.len(), 0);

@@ -119,11 +119,11 @@ fn ask_version(path: &Utf8Path, patience: Duration) -> Result<String, String> {
     match ask(&question) {
         Err(error) => Err(format!("cannot be started: {error}; {again}")),
         Ok(Answer { timed_out: true, .. }) => {
-            Err(format!("did not tell its version within {} s; {again}", patience.as_secs()))
+            Err(format!("did not report its version within {} s; {again}", patience.as_secs()))
         }
         Ok(Answer { code: Some(0), stdout, .. }) => {
             let stdout = String::from_utf8_lossy(&stdout);
-            parse_version(&stdout).ok_or_else(|| format!("told no version; {again}"))
+            parse_version(&stdout).ok_or_else(|| format!("reported no version; {again}"))
         }
         Ok(Answer { code, stderr, .. }) => {
             let stderr = String::from_utf8_lossy(&stderr);

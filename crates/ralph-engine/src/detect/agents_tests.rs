@@ -67,7 +67,7 @@ fn installed_agents_tell_their_version_and_broken_ones_their_problem() {
         problem.starts_with("`--version` failed with exit 3: no node here; run `"),
         "{problem}"
     );
-    assert!(by_name("mute").problem.clone().unwrap().starts_with("told no version"));
+    assert!(by_name("mute").problem.clone().unwrap().starts_with("reported no version"));
     assert_eq!((by_name("absent").path.as_ref(), by_name("absent").is_usable()), (None, false));
 }
 
@@ -77,7 +77,7 @@ fn an_agent_that_hangs_is_ended_and_named() {
     let directory = &place.root;
     let hangs = place.program("hangs", "exec sleep 600");
     let problem = ask_version(&hangs, Duration::from_millis(100)).unwrap_err();
-    assert!(problem.starts_with("did not tell its version within"), "{problem}");
+    assert!(problem.starts_with("did not report its version within"), "{problem}");
     let gone = directory.join("gone");
     let problem = ask_version(&gone, PATIENCE).unwrap_err();
     assert!(problem.starts_with("cannot be started: "), "{problem}");

@@ -157,7 +157,7 @@ fn an_old_git_is_a_problem_and_a_silent_one_too() {
     assert_eq!(first("echo git version 10.1").0, FindingStatus::Ok);
     assert_eq!(
         first("true"),
-        (FindingStatus::Problem, format!("`{fake}` does not tell its version"))
+        (FindingStatus::Problem, format!("`{fake}` does not report its version"))
     );
 }
 
@@ -173,7 +173,7 @@ fn worktrees_subdirectories_and_empty_repositories_are_told_apart() {
     find(&place.examine_from(&linked, &[]), &format!("`{linked}` is a linked worktree"));
     let inner = place.root.join("inner");
     fs::create_dir(&inner).unwrap();
-    let expected = format!("`{inner}` lies in `{}`, a repository", place.root);
+    let expected = format!("`{inner}` is inside `{}`, a repository", place.root);
     find(&place.examine_from(&inner, &[]), &expected);
     let outer = Place::new();
     fs::rename(&place.root, outer.root.join("one")).unwrap();
@@ -299,7 +299,7 @@ fn who_merges_the_plan_is_told_where_home_asks_for_it() {
     let program = crate::git::GitProgram::new("git", environment.into_variables());
     let git = crate::git::Git::discover(program, &place.root).unwrap();
     crate::plan_file::merge_driver::install(&git, Utf8Path::new("/bin/other")).unwrap();
-    assert!(told(&place).unwrap().1.contains("another program"));
+    assert!(told(&place).unwrap().1.contains("different program"));
     crate::plan_file::merge_driver::install(&git, Utf8Path::new("/bin/ralph")).unwrap();
     assert_eq!(told(&place).unwrap().0, FindingStatus::Ok);
     place.write(".git/index.lock", "");

@@ -48,7 +48,7 @@ fn examine_version(git: &Utf8Path, root: &Utf8Path) -> Finding {
     let version = said.as_ref().ok().and_then(|said| parse_version(said));
     let Some(version) = version else {
         let advice = format!("run `{git} --version` to see why");
-        return Finding::problem(Area::Git, format!("`{git}` does not tell its version"), advice);
+        return Finding::problem(Area::Git, format!("`{git}` does not report its version"), advice);
     };
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -102,7 +102,7 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
     let what = if root == toplevel {
         format!("`{root}` is {kind}")
     } else {
-        format!("`{root}` lies in `{toplevel}`, {kind}")
+        format!("`{root}` is inside `{toplevel}`, {kind}")
     };
     let has_commit = run(git, root, &["rev-parse", "--quiet", "--verify", "HEAD^{commit}"])
         .is_ok_and(|answer| answer.code == Some(0));
@@ -132,7 +132,7 @@ fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
             Finding::ok(Area::Git, "plans are merged record by record, by this program")
         }
         DriverState::Another => {
-            let what = "plans are merged by another program than this one";
+            let what = "plans are merged by a different program";
             Finding::note(Area::Git, what, format!("see `git config {}`", merge_driver::SETTING))
         }
         DriverState::Absent => {

@@ -158,7 +158,7 @@ fn examine_user() -> Option<Finding> {
 fn examine_processes() -> Vec<Finding> {
     if let Err(errno) = rustix::process::child_subreaper() {
         let what = format!("the kernel does not let Ralph adopt what agents leave behind: {errno}");
-        let advice = "see which filter of system calls (seccomp) is around Ralph";
+        let advice = "check which seccomp filter Ralph runs under";
         return vec![Finding::problem(Area::Processes, what, advice)];
     }
     if !Utf8Path::new("/proc/self/stat").exists() {

@@ -17,7 +17,7 @@ const LARGEST_TEXT: usize = 4 << 20;
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPlain {
-    #[error("it is not there")]
+    #[error("it does not exist")]
     Missing,
     #[error("it is a symbolic link")]
     Link,

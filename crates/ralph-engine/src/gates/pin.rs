@@ -19,7 +19,7 @@ use crate::digest;
 use crate::state::{Entry, State};
 
 const PINS: Entry<PinRecord> =
-    Entry::new("pins", "its gates are taken from the configuration anew");
+    Entry::new("pins", "its gates are read from the configuration again");
 
 /// Everything of the configuration that decides what gates say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +73,12 @@ impl fmt::Display for PinChange {
             PinChange::GateRemoved { name } => write!(f, "the gate `{name}` is gone"),
             PinChange::GateChanged { name } => write!(f, "the gate `{name}` was changed"),
             PinChange::CheckoutChanged => f.write_str("the settings of [checkout] were changed"),
-            PinChange::AllowChanged => f.write_str("what may be changed about checks was changed"),
+            PinChange::AllowChanged => f.write_str("the setting for changed checks was changed"),
             PinChange::Damaged { reason } => {
-                write!(f, "what was kept of them is damaged and was taken anew: {reason}")
+                write!(
+                    f,
+                    "the recorded gates are damaged and were read from the configuration again: {reason}"
+                )
             }
         }
     }

@@ -298,7 +298,7 @@ impl<'a> Workbench<'a> {
             if !filled {
                 let name = submodule.display();
                 return Ok(Some(format!(
-                    "the submodule `{name}` is empty, as your repository lacks its commit; `git submodule update --init \
+                    "the submodule `{name}` is empty, because your repository lacks its commit; `git submodule update --init \
                      --recursive` fetches it"
                 )));
             }
@@ -311,7 +311,7 @@ impl<'a> Workbench<'a> {
             if is_lfs_pointer(&path) {
                 let name = entry.path.display();
                 return Ok(Some(format!(
-                    "`{name}` is a pointer of LFS, as your repository lacks its content; `git lfs pull` fetches it"
+                    "`{name}` is an LFS pointer, because your repository lacks its content; `git lfs pull` fetches it"
                 )));
             }
         }

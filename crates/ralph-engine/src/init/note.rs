@@ -169,7 +169,10 @@ impl fmt::Display for InitNote {
                 write!(f, "`{file}` configures commit hooks, and no gate runs them")
             }
             InitNote::ToolMeetsHome { tool: "setuptools", home, .. } => {
-                write!(f, "setuptools finds packages by itself and would take `{home}/` for one")
+                write!(
+                    f,
+                    "setuptools discovers packages by itself and would treat `{home}/` as one"
+                )
             }
             InitNote::ToolMeetsHome { tool, home, .. } => {
                 write!(f, "{tool} would check Ralph's files in `{home}/` too")

@@ -11,16 +11,15 @@ pub(super) fn ignore_file() -> String {
 pub(super) const SPECS: &str = "\
 # Specs
 
-A spec says in plain words what is to be built and how one can tell that it works. Write one per file, here or in a
-directory below, and begin its name with four or more digits:
+A spec says in plain words what to build and how to check that it works. Write one per file, here or in a subdirectory,
+and begin its name with four or more digits:
 
     0001-login.md
     0002-password-reset.md
     billing/0010-invoices.md
 
-`ralph pipeline` takes them in that order: it has each one planned, implemented and verified. `ralph specs` shows how far
-each one is, `ralph specs new` starts another. A file without a number is left alone by the pipeline; `ralph plan FILE`
-makes tasks of it.
+`ralph pipeline` plans, implements and verifies them in that order. `ralph specs` shows the state of each one, and
+`ralph specs new` creates another. The pipeline ignores files without a number; `ralph plan FILE` turns one into tasks.
 
 `plans`, `candidates`, `done` and `sessions` hold Ralph's own state. All but `sessions` belong in git.
 ";
@@ -28,7 +27,7 @@ makes tasks of it.
 pub(super) const SCRATCHPAD: &str = "\
 # Scratchpad
 
-What agents want the next run to know: decisions and their reasons, what was tried, what is still open.
+Notes for the next run: decisions and their reasons, what was tried, what is still open.
 ";
 
 pub(super) const PROGRESS: &str = "\
@@ -36,11 +35,11 @@ pub(super) const PROGRESS: &str = "\
 
 ## Codebase Patterns
 
-What holds for the whole codebase and every run should know.
+Patterns of the whole codebase that every run should know.
 
 ## Iteration Notes
 
-One section per story, the newest last: what was done, what was learned, what is left.
+One section per story, the newest last: what was done, learned and left open.
 ";
 
 /// A map with a checkbox for every topic in a mapper's prompt.

@@ -136,8 +136,9 @@ impl Journal {
                 _ => bad += 1,
             }
         }
-        let loss =
-            format!("{bad} of its lines are left out, and what they told of is not known any more");
+        let loss = format!(
+            "{bad} of its lines cannot be read and are ignored; what they recorded is lost"
+        );
         keep_aside(&self.path, &bytes, &loss)?;
         replace_atomically(&self.path, &good)?;
         self.file = AppendFile::open(&self.path)?;

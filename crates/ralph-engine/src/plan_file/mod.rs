@@ -106,7 +106,7 @@ impl PlanFileError {
             }),
             PlanFileError::Commit(CommitError::Unmerged { path })
             | PlanFileError::Waits(CommitError::Unmerged { path }) => {
-                Some(format!("settle the conflict in `{0}`, then `git add {0}`", path.display()))
+                Some(format!("resolve the conflict in `{0}`, then `git add {0}`", path.display()))
             }
             PlanFileError::Commit(CommitError::NeedsFilter { .. })
             | PlanFileError::Waits(CommitError::NeedsFilter { .. }) => {
@@ -114,7 +114,7 @@ impl PlanFileError {
                 Some(format!("a line `{PLAN_FILE} -filter` in {directory} exempts the plan"))
             }
             PlanFileError::Commit(CommitError::NotSigned(_)) => Some(
-                "how to sign is taken from your own git configuration and not from the repository's: see `git config \
+                "the signing method comes from your own git configuration, not from the repository's: see `git config \
                  --global gpg.format` and `user.signingkey`; the next change to the plan commits this one along with it"
                     .to_owned(),
             ),
@@ -122,16 +122,16 @@ impl PlanFileError {
                 Some("the next change to the plan commits this one along with it".to_owned())
             }
             PlanFileError::Waits(CommitError::Git(error)) => {
-                error.hint().map(|hint| format!("{hint}; then ask for this change again"))
+                error.hint().map(|hint| format!("{hint}; then repeat this change"))
             }
             PlanFileError::Waits(_) => {
-                Some("put that right, then ask for this change again".to_owned())
+                Some("fix that, then repeat this change".to_owned())
             }
             PlanFileError::Lost(CommitError::Older { path }) => Some(format!(
                 "`git checkout HEAD -- {0}` brings the last one back; if the earlier one is wanted, commit it first",
                 path.display()
             )),
-            PlanFileError::Lost(_) => Some("ask for this change again".to_owned()),
+            PlanFileError::Lost(_) => Some("repeat this change".to_owned()),
             PlanFileError::Git(error) => error.hint(),
             PlanFileError::Lock(LockError::WriteHeld { .. }) => {
                 Some("wait for it to end, then try again".to_owned())

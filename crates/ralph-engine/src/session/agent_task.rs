@@ -16,8 +16,7 @@ use crate::run::{
 };
 
 /// Precedes the prompt when an agent's session is resumed after a usage limit.
-const GO_ON: &str = "You were interrupted by a usage limit, which is over now. Go on with the task where you left \
-     off. This is the task again:\n\n";
+const GO_ON: &str = "You were interrupted by a usage limit, which has been reset. Continue the task where you left off. Here is the task again:\n\n";
 
 /// A file that a role finds in its outbox, or has to create.
 #[derive(Clone, Debug, PartialEq, Eq)]

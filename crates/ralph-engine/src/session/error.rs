@@ -43,9 +43,9 @@ pub enum SessionError {
     Repositories(Box<WorkflowError>),
     #[error("cannot handle signals")]
     Signals(#[source] io::Error),
-    #[error("cannot keep ralph itself to its bounds")]
+    #[error("cannot sandbox Ralph itself")]
     OwnBounds(#[source] io::Error),
-    #[error("cannot make an id")]
+    #[error("cannot generate an id")]
     NoId(#[source] io::Error),
     #[error("cannot find the running program")]
     Program(#[source] io::Error),

@@ -46,8 +46,7 @@ impl OpenStateError {
             }
             OpenStateError::Journal(_) => {
                 Some(
-                    "the next workflow keeps it aside, and goes on with the lines that can be read; a journal of a newer \
-                     ralph has to be moved away"
+                    "the next workflow sets it aside and continues with the lines that can be read; move a journal of a newer Ralph away"
                         .to_owned(),
                 )
             }

@@ -42,7 +42,7 @@ pub(super) struct Summary {
 /// depending on the order of the specs.
 fn anonymous(text: &str) -> String {
     const EMPTY: [&str; 2] =
-        ["which was there before it began", "changes nothing but Ralph's own files"];
+        ["which existed before it began", "contains no changes by the agent outside"];
     if EMPTY.iter().any(|empty| text.contains(empty)) {
         return "a commit without work".to_owned();
     }

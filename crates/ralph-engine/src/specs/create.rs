@@ -25,7 +25,7 @@ pub struct NewSpec<'a> {
 /// Why no spec was created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewSpecError {
-    #[error("no name can be made of the title `{title}`")]
+    #[error("the title `{title}` has no letters or digits for a file name")]
     Title { title: String },
     #[error(transparent)]
     Area(#[from] InvalidSpecPath),

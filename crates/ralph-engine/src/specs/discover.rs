@@ -46,7 +46,7 @@ impl Walk<'_> {
         let mut entries = match list(&path) {
             Ok(entries) if depth <= DEEPEST => entries,
             Ok(_) => {
-                let cause = io::Error::other("it lies too deep");
+                let cause = io::Error::other("it is nested too deep");
                 return self.problem(SpecProblem::Unreadable { path, cause });
             }
             Err(cause) => return self.problem(SpecProblem::Unreadable { path, cause }),

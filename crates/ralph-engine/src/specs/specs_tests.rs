@@ -207,7 +207,7 @@ fn nothing_is_made_where_no_spec_would_be_found() {
     let place = place(&[("file", "x")]);
     symlink("/tmp", place.root.join("link")).unwrap();
     for (title, area, expected) in [
-        ("…", None, "no name can be made of the title `…`"),
+        ("…", None, "the title `…` has no letters or digits for a file name"),
         ("x", Some("link"), "`link` leads through a link or a file"),
         ("x", Some("file/below"), "`file/below` leads through a link or a file"),
         (

@@ -205,8 +205,7 @@ impl State {
                 Err(_) if is_blank(&path)? => remove_optional(&path)?,
                 Err(_) => self.set_aside(
                     &path,
-                    "nobody knows what the run was whose Ralph died: what it left running is not ended, and what it \
-                     changed is not compared",
+                    "the run of a killed Ralph is not known: processes it left are not ended, and its changes are not compared",
                 )?,
             }
         }

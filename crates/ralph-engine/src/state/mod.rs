@@ -72,7 +72,7 @@ pub enum StateError {
     #[error("no place for private state: neither `XDG_STATE_HOME` nor `HOME` is an absolute path")]
     NoPlace,
     #[error(
-        "`{path}` was made by a newer ralph (its version is {found}, this one knows {VERSION})"
+        "`{path}` was made by a newer Ralph (its version is {found}; this one knows {VERSION})"
     )]
     Newer { path: Utf8PathBuf, found: u32 },
     #[error(transparent)]

@@ -16,7 +16,7 @@ const FREE: [&str; 6] = ["agents", "bin", "caches", "damaged", "runs", "scratch"
 /// Directories shared by all workspaces, each of files.
 const SHARED: [&str; 2] = ["index", "locks"];
 
-const LOSS: &str = "it was not what it should be, and is made anew";
+const LOSS: &str = "it was not valid and is recreated";
 
 /// Moves entries of the wrong kind away that all workspaces share.
 pub(super) fn mend_shared(base: &Utf8Path) -> Result<(), PathError> {

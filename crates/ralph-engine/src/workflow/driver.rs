@@ -192,7 +192,7 @@ struct TroubleCount {
     last: Option<Trouble>,
 }
 
-const TROUBLES: Entry<TroubleCount> = Entry::new("troubles", "its troubles are counted anew");
+const TROUBLES: Entry<TroubleCount> = Entry::new("troubles", "its troubles are counted from zero");
 
 /// Resets the trouble count of an item: it is done, or a person allows another try.
 pub(crate) fn forget_troubles(state: &State, item: &str) -> Result<(), PathError> {
@@ -326,7 +326,7 @@ fn repeat_lost<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<(), WorkflowErro
     }
     let item = &result.item;
     let reason = format!(
-        "the clone that {item} was worked on in is gone, with what its last run did there: the run is repeated"
+        "the clone of {item} is gone, and with it the work of its last run: the run is repeated"
     );
     workflow.session().record(Note { reason, ..Note::default() })?;
     let result = workflow.session().record_missing_end(result)?;
@@ -428,10 +428,10 @@ fn run<'s, W: Workflow<'s>>(
             forget(workflow, &result)?;
             let message = if is_read {
                 format!(
-                    "its output tells of a usage limit, also after {waits} waits; it may only write about one"
+                    "its output still mentions a usage limit after {waits} waits; perhaps it only writes about one"
                 )
             } else {
-                format!("it met its usage limit again, also after {waits} waits")
+                format!("it still hit its usage limit after {waits} waits")
             };
             return Ok(Turn::Trouble(Trouble::Agent { message }));
         }
@@ -454,8 +454,7 @@ fn reached(session: &Session<'_>, before: Option<&PersonsSide>) -> Option<String
     let shown = changed.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
     (!changed.is_empty()).then(|| {
         format!(
-            "while the agent worked in its clone, this changed on your side: {shown}. Without the kernel boundary nobody can \
-             tell whether it was you. If it was, start again; if not, put it right first: nothing was undone"
+            "this changed on your side while the agent worked in its clone: {shown}. Without the kernel boundary Ralph cannot tell whether it was you. If it was, start again; if not, repair it first: nothing was reverted"
         )
     })
 }

@@ -18,7 +18,7 @@ struct EqualClaims {
     run: RunId,
 }
 
-const CLAIMS: Entry<EqualClaims> = Entry::new("equal-claims", "equal claims are counted anew");
+const CLAIMS: Entry<EqualClaims> = Entry::new("equal-claims", "equal claims are counted from zero");
 
 /// Counts a failed run, given the work it left.
 pub(super) fn count(state: &State, item: &str, run: &RunId, left: &str) -> Result<(), PathError> {

@@ -106,7 +106,7 @@ pub enum WorkflowError {
     Story(#[from] IllegalStoryFact),
     /// There is not room enough for a clone.
     #[error(
-        "a clone for the agents needs {}, and twice that must be free in `{directory}`: {} are",
+        "a clone for the agents needs {}, and twice that must be free in `{directory}`, where only {} are",
         approximate_size(*.size),
         approximate_size(*.free)
     )]
@@ -199,8 +199,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
 
 /// Why a run whose clone had to be recreated has no consequences. Such a run counts as failed, otherwise an agent that
 /// makes each of its clones unusable would run endlessly.
-pub(crate) const CLONE_LOST: &str = "the repository that it worked in could not be used any more and was made anew, without \
-                                     what was not judged yet";
+pub(crate) const CLONE_LOST: &str = "its repository could not be used any more and was recreated without the work that was not judged yet";
 
 /// Returns why a run has no result that counts, if that is so.
 pub(crate) fn unfinished(outcome: &RunOutcome) -> Option<String> {

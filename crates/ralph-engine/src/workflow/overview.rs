@@ -33,8 +33,7 @@ pub struct FailingStory {
 /// Reads a PRD. One that does not fit the schema stops the command.
 pub(crate) fn read_prd(path: &Utf8Path) -> Result<Prd, WorkflowError> {
     let invalid = |reason: String| WorkflowError::StateFile { path: path.to_owned(), reason };
-    let bytes =
-        read_optional(path)?.ok_or_else(|| invalid("it is not there any more".to_owned()))?;
+    let bytes = read_optional(path)?.ok_or_else(|| invalid("it no longer exists".to_owned()))?;
     Prd::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| invalid(error.to_string()))
 }
 

@@ -196,7 +196,7 @@ impl Project {
         }
         let items = left.items.join(", ");
         if left.is_rebuilt {
-            let reason = format!("what was in flight of {items} is taken up from refs/ralph/item");
+            let reason = format!("the state of {items} was restored from refs/ralph/item");
             session.record(Note { reason, ..Note::default() })?;
         }
         self.publish(session, &format!("ralph: {items} interrupted"), &[])
@@ -361,15 +361,14 @@ impl Project {
                 clones.mend(&session.context.state)?
             }
         {
-            let reason = "Ralph's own copy of the repository was damaged, and is made anew";
+            let reason = "Ralph's own copy of the repository was damaged and is recreated";
             session.record(Note { reason: reason.to_owned(), ..Note::default() })?;
             self.enter_slot(session, &item)?;
             return Ok(true);
         }
         let Some(problem) = self.repositories.unsound() else { return Ok(false) };
-        let reason = format!(
-            "what was left in the clone of {item} cannot be used, and the clone is made anew: {problem}"
-        );
+        let reason =
+            format!("the clone of {item} cannot be used any more and is recreated: {problem}");
         session.record(Note { reason, ..Note::default() })?;
         slots::release(&session.context.state, &item)?;
         self.enter_slot(session, &item)?;
@@ -457,7 +456,7 @@ impl Project {
         if was_in_slot || self.in_place.as_deref() != Some(item) {
             self.in_place = Some(item.to_owned());
             let reason = format!(
-                "{item} was begun in your checkout: it goes on there until it ends, later items work in clones"
+                "work on {item} began in your checkout and continues there until it ends; later items use clones"
             );
             session.record(Note { reason, ..Note::default() })?;
         }

@@ -52,7 +52,7 @@ pub fn repeat(
             && *then != now
         {
             let place = place.worktree.as_ref().unwrap_or(&place.git_dir);
-            notes.push(format!("in {place} {now} is checked out; the run began on {then}"));
+            notes.push(format!("{now} is checked out in {place}; the run began on {then}"));
         }
     }
     Ok(Repeated { ended, last, notes })

@@ -37,7 +37,7 @@ pub(crate) use self::work::ChangeProbe;
 /// What there was before the last run of each item that could write.
 pub(crate) const BEFORE: Entry<BeforeAll> = Entry::new(
     "before",
-    "nobody knows where work on it began: what its last run left is not judged",
+    "it is not known where work on it began: the changes of its last run are not judged",
 );
 
 /// How long another program that holds the index is waited for.
@@ -108,7 +108,7 @@ impl TrackedRepository {
         now.retain(|hidden| !before.hidden.contains(hidden));
         let names: Vec<String> = now.iter().map(|(path, _)| shown(path)).collect();
         Ok((!names.is_empty()).then(|| {
-            format!("git was told not to look at what the run left in {}", names.join(", "))
+            format!("the run configured git to ignore its changes in {}", names.join(", "))
         }))
     }
 

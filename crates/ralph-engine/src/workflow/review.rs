@@ -403,7 +403,7 @@ pub(super) fn task(
     let elsewhere: Vec<String> = others.iter().map(|one| one.describe(request.base)).collect();
     let elsewhere = elsewhere.join("\n");
     if record.slip.is_some() {
-        let reason = "the verifier's answer could not be used; it is asked once more".to_owned();
+        let reason = "the verifier's answer could not be used; asking it once more".to_owned();
         session.record(Note { task: Some(request.item.to_owned()), reason, ..Note::default() })?;
     }
     let context = ReviewPrompt {

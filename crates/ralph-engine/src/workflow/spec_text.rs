@@ -19,7 +19,7 @@ impl SpecText {
     pub(crate) fn new(id: &str, file: &str, path: Utf8PathBuf, mut text: String) -> SpecText {
         if text.len() > LONGEST {
             text.truncate(text.floor_char_boundary(LONGEST));
-            text.push_str("\n\n(The spec goes on; read its file.)\n");
+            text.push_str("\n\n(The spec continues; read its file.)\n");
         }
         SpecText { id: id.to_owned(), file: file.to_owned(), path, text }
     }
@@ -35,6 +35,6 @@ mod tests {
         assert_eq!(text("short".to_owned()), "short");
         let long = text(format!("x{}", "é".repeat(LONGEST)));
         assert!(long.len() < LONGEST + 100, "{}", long.len());
-        assert!(long.ends_with("(The spec goes on; read its file.)\n"));
+        assert!(long.ends_with("(The spec continues; read its file.)\n"));
     }
 }

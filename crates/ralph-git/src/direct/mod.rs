@@ -203,7 +203,7 @@ impl Bench<'_> {
             // A path that is missing on both sides is no change.
             if self.replaced.is_some() || trees::find(&mut trees, base, path_bytes(path))?.is_some()
             {
-                return Err(Unfit("a file is to be removed").into());
+                return Err(Unfit("a file has to be removed").into());
             }
         }
         if files.is_empty() {

@@ -45,7 +45,7 @@ const ATTEMPTS: usize = 16;
 pub enum LandingError {
     #[error("`{name}` is not the full name of a branch")]
     NotABranch { name: String },
-    #[error("`{branch}` is moved by others all the time")]
+    #[error("`{branch}` keeps being moved by other processes")]
     Contended { branch: String },
     #[error("`{}` cannot be a file of a commit", super::shown(path))]
     Path { path: PathBuf },

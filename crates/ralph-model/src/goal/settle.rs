@@ -89,7 +89,7 @@ pub fn settle(
                 ExistingPrd::Update => "update it",
                 ExistingPrd::Overwrite => "overwrite it",
             };
-            transcript::answer(at, "What becomes of the PRD that is there?", word)
+            transcript::answer(at, "What should happen to the existing PRD?", word)
         }
         (GoalFact::ChecksConfirmed { question, answer }, GoalStep::ConfirmChecks) => {
             new.state = GoalStage::CollectContext;

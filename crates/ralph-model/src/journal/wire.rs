@@ -24,7 +24,7 @@ pub struct UnknownEvent {
 /// A line that is not a journal entry.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalLineError {
-    #[error("it was written by a newer ralph (version {found}, this one reads {JOURNAL_VERSION})")]
+    #[error("it was written by a newer Ralph (version {found}; this one reads {JOURNAL_VERSION})")]
     Newer { found: u32 },
     #[error("it is not an entry of the journal")]
     Malformed(#[source] serde_json::Error),
@@ -39,7 +39,7 @@ pub enum JournalLineError {
 pub enum JournalError {
     /// The last line has no line end and is not an entry: a write interrupted by a crash. Everything before `offset` is
     /// intact.
-    #[error("line {line} breaks off")]
+    #[error("line {line} is incomplete")]
     TornTail { line: usize, offset: usize },
     #[error("line {line} cannot be read")]
     Line { line: usize, source: JournalLineError },

@@ -120,7 +120,7 @@ fn a_newer_version_is_named_whatever_it_looks_like() {
         assert!(matches!(error, JournalLineError::Newer { found: 2 }), "{line}: {error}");
     }
     let error = parse_line(br#"{"v":7}"#).unwrap_err().to_string();
-    assert_eq!(error, "it was written by a newer ralph (version 7, this one reads 1)");
+    assert_eq!(error, "it was written by a newer Ralph (version 7; this one reads 1)");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub enum PlanError {
     #[error("task `{id}` is {status}, and only a task that is done is accepted or rejected")]
     NotDone { id: String, status: Status },
     #[error(
-        "the next task `{id}` was killed and waits to be decomposed; name it to mark it done all the same"
+        "the next task `{id}` was killed and waits to be decomposed; name it to mark it done anyway"
     )]
     WaitsForDecomposition { id: String },
     #[error("a rejection needs a reason")]
@@ -38,8 +38,7 @@ pub enum PlanError {
     #[error("an issue needs a description")]
     NoDescription,
     #[error(
-        "the issue cannot be added because of its `{field}`: one is a text, or a JSON object with `desc` and, if it \
-         matters, `priority` (`high`, `medium` or `low`)"
+        "the issue cannot be added because of its `{field}`: an issue is text, or a JSON object with `desc` and optionally `priority` (`high`, `medium` or `low`)"
     )]
     BadIssue { field: String },
     #[error("`{spec}` cannot be the name of a spec")]
@@ -54,10 +53,10 @@ pub enum PlanError {
     #[error("no task to add")]
     NoTask,
     #[error(
-        "it begins as JSON does but cannot be read: {0}; a name that begins so is sent as `{{\"name\": \"…\"}}`"
+        "it looks like JSON but cannot be parsed: {0}; send a name that begins like this as `{{\"name\": \"…\"}}`"
     )]
     BadJson(String),
-    #[error("tasks would wait for each other: {}", cycle.join(" → "))]
+    #[error("the dependencies would form a cycle: {}", cycle.join(" → "))]
     Cycle { cycle: Vec<String> },
 }
 
@@ -70,24 +69,24 @@ pub enum WishError {
     NoName,
     #[error("its `{field}` is not {wanted}")]
     WrongType { field: String, wanted: &'static str },
-    #[error("it has a field `{field}`, and a new task has {}", known.join(", "))]
+    #[error("it has an unknown field `{field}`; a new task has {}", known.join(", "))]
     UnknownField { field: String, known: &'static [&'static str] },
     #[error("it is for spec `{found}`, and the current one is `{current}`")]
     OtherSpec { found: String, current: String },
     #[error(transparent)]
     BadId(#[from] InvalidTaskId),
-    #[error("the id `{id}` is taken or was once; leave `id` out to get a new one")]
+    #[error("the id `{id}` is or was in use; leave `id` out to get a new one")]
     IdTaken { id: String },
-    #[error("it depends on `{id}`, which never was in this plan")]
+    #[error("it depends on `{id}`, which was never in this plan")]
     UnknownDependency { id: String },
     #[error(
         "it names `{id}` in `{field}`, which is an issue; what an issue led to names it in `created_from`"
     )]
     IssueForTask { field: &'static str, id: String },
-    #[error("its `{field}` is `{id}`, which never was in this plan")]
+    #[error("its `{field}` is `{id}`, which was never in this plan")]
     UnknownRelation { field: &'static str, id: String },
     #[error(
-        "it supersedes `{id}`, which was not rejected; `ralph task reject {id} \"reason\"` comes first"
+        "it supersedes `{id}`, which was not rejected; run `ralph task reject {id} \"reason\"` first"
     )]
     NotRejected { id: String },
     #[error("it depends on `{id}`, which it supersedes")]

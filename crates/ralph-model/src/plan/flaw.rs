@@ -14,7 +14,7 @@ pub enum Flaw {
     NotUtf8,
     #[error("it begins with a byte order mark, which cannot be seen")]
     ByteOrderMark,
-    #[error("git left a conflict here")]
+    #[error("unresolved git conflict")]
     ConflictMarker,
     #[error("it is not JSON: {0}")]
     NotJson(String),
@@ -89,13 +89,13 @@ pub enum ProblemKind {
     DuplicateId { id: String, first: usize },
     #[error("another current spec is on line {first}")]
     SecondSpec { first: usize },
-    #[error("task `{id}` waits for itself: {}", cycle.join(" → "))]
+    #[error("task `{id}` depends on itself: {}", cycle.join(" → "))]
     Cycle { id: String, cycle: Vec<String> },
-    #[error("task `{id}` depends on `{dependency}`, which never was in this plan")]
+    #[error("task `{id}` depends on `{dependency}`, which was never in this plan")]
     UnknownDependency { id: String, dependency: String },
     #[error("task `{id}` names `{issue}` in `{field}`, which is an issue and no task")]
     IssueForTask { id: String, field: &'static str, issue: String },
-    #[error("task `{id}` names `{other}` as its `{field}`, which never was in this plan")]
+    #[error("task `{id}` names `{other}` as its `{field}`, which was never in this plan")]
     UnknownRelation { id: String, field: &'static str, other: String },
     #[error("its `{field}` is empty")]
     Empty { field: &'static str },

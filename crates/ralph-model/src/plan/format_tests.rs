@@ -292,12 +292,12 @@ nonsense
         problems.iter().map(|problem| (problem.line, problem.kind.to_string())).collect();
     let expected = [
         (2, "another current spec is on line 1"),
-        (3, "task `t-1` depends on `t-never`, which never was in this plan"),
-        (3, "task `t-1` waits for itself: t-1 → t-2 → t-1"),
+        (3, "task `t-1` depends on `t-never`, which was never in this plan"),
+        (3, "task `t-1` depends on itself: t-1 → t-2 → t-1"),
         (4, "`t-2` has priority `urgent`, not `high`, `medium` or `low`; it counts as none"),
         (4, "task `t-2` was killed by `gremlins`, not by `timeout` or `context`"),
         (5, "`t-2` is already on line 4"),
-        (5, "task `t-2` names `t-x` as its `parent`, which never was in this plan"),
+        (5, "task `t-2` names `t-x` as its `parent`, which was never in this plan"),
         (6, "it is not JSON: expected ident at column 2"),
         (7, "`i-1` has priority `urgent`, not `high`, `medium` or `low`; it counts as none"),
         (8, "`i-1` is already on line 7"),

@@ -130,8 +130,8 @@ fn what_cannot_be_added_is_refused_with_a_way_on_and_nothing_of_its_batch_is_wri
     desk.history = vec!["t-used"];
     for (sent, wanted) in [
         ("", "task 1 cannot be added: it has no `name`"),
-        ("{", "it begins as JSON does but cannot be read"),
-        ("[fix] the parser", r#"a name that begins so is sent as `{"name": "…"}`"#),
+        ("{", "it looks like JSON but cannot be parsed"),
+        ("[fix] the parser", r#"send a name that begins like this as `{"name": "…"}`"#),
         ("{}", "task 1 cannot be added: it has no `name`"),
         (r#"{"name": " "}"#, "it has no `name`"),
         (r#"{"name": 5}"#, "its `name` is not a string"),
@@ -139,7 +139,7 @@ fn what_cannot_be_added_is_refused_with_a_way_on_and_nothing_of_its_batch_is_wri
         (r#"[{"name": "a"}, "b"]"#, "task 2 cannot be added: it is not a JSON object"),
         (
             r#"{"name": "a", "dependencies": []}"#,
-            "it has a field `dependencies`, and a new task has name, notes, accept, deps,",
+            "it has an unknown field `dependencies`; a new task has name, notes, accept, deps,",
         ),
         (r#"{"name": "a", "deps": "t-0001"}"#, "its `deps` is not an array of strings"),
         (
@@ -155,29 +155,29 @@ fn what_cannot_be_added_is_refused_with_a_way_on_and_nothing_of_its_batch_is_wri
             r#"{"name": "a", "id": "mine"}"#,
             "invalid task id `mine`; ids look like `t-1a2b` (4 to 10 of `a-z0-9`)",
         ),
-        (r#"{"name": "a", "id": "t-0001"}"#, "the id `t-0001` is taken or was once"),
-        (r#"{"name": "a", "id": "t-used"}"#, "the id `t-used` is taken or was once"),
+        (r#"{"name": "a", "id": "t-0001"}"#, "the id `t-0001` is or was in use"),
+        (r#"{"name": "a", "id": "t-used"}"#, "the id `t-used` is or was in use"),
         (
             r#"[{"name": "a", "id": "t-twin"}, {"name": "b", "id": "t-twin"}]"#,
             "task 2 cannot be added: the id `t-twin`",
         ),
         (
             r#"[{"name": "a"}, {"name": "b", "deps": ["t-none"]}]"#,
-            "task 2 cannot be added: it depends on `t-none`, which never was",
+            "task 2 cannot be added: it depends on `t-none`, which was never",
         ),
-        (r#"{"name": "a", "parent": "t-none"}"#, "its `parent` is `t-none`, which never was"),
+        (r#"{"name": "a", "parent": "t-none"}"#, "its `parent` is `t-none`, which was never"),
         (r#"{"name": "a", "created_from": "i-none"}"#, "its `created_from` is `i-none`"),
         (
             r#"{"name": "a", "supersedes": "t-0001"}"#,
-            "supersedes `t-0001`, which was not rejected; `ralph task reject t-0001",
+            "supersedes `t-0001`, which was not rejected; run `ralph task reject t-0001",
         ),
         (
             r#"{"name": "a", "id": "t-self", "deps": ["t-self"]}"#,
-            "tasks would wait for each other: t-self → t-self",
+            "the dependencies would form a cycle: t-self → t-self",
         ),
         (
             r#"[{"name": "a", "id": "t-xxxx", "deps": ["t-yyyy"]}, {"name": "b", "id": "t-yyyy", "deps": ["t-xxxx"]}]"#,
-            "tasks would wait for each other: t-xxxx → t-yyyy → t-xxxx",
+            "the dependencies would form a cycle: t-xxxx → t-yyyy → t-xxxx",
         ),
     ] {
         let text = desk.refused(sent);
@@ -294,7 +294,7 @@ fn a_superseding_task_takes_the_place_of_the_rejected_one() {
     let own = r#"{"name": "other way", "supersedes": "t-0001", "deps": ["t-0001"]}"#;
     assert!(desk.refused(own).contains("it depends on `t-0001`, which it supersedes"));
     let circle = r#"{"name": "other way", "supersedes": "t-0001", "deps": ["t-after"]}"#;
-    assert!(desk.refused(circle).contains("tasks would wait for each other: t-after → "));
+    assert!(desk.refused(circle).contains("the dependencies would form a cycle: t-after → "));
     let change =
         desk.add(r#"{"name": "other way", "id": "t-other", "supersedes": "t-0001"}"#).unwrap();
     assert_eq!(change.to_string(), "Task added: t-other - other way\nTask superseded: t-0001");
@@ -354,7 +354,10 @@ fn a_deletion_that_would_tie_a_knot_is_refused() {
     desk.add(r#"{"name": "sub", "id": "t-subb", "parent": "t-0001", "deps": ["t-after"]}"#)
         .unwrap();
     let error = desk.ask(|plan, _| plan.delete("t-0001")).unwrap_err();
-    assert_eq!(error.to_string(), "tasks would wait for each other: t-after → t-subb → t-after");
+    assert_eq!(
+        error.to_string(),
+        "the dependencies would form a cycle: t-after → t-subb → t-after"
+    );
 }
 
 /// B12.18.
@@ -376,7 +379,7 @@ fn b12_18_a_kill_is_noted_on_the_task_that_was_worked_on() {
     assert!(task.get("done_at").is_none());
     assert_eq!(
         desk.ask(|plan, _| plan.done_next(&commit('a'))).unwrap_err().to_string(),
-        "the next task `t-twin2` was killed and waits to be decomposed; name it to mark it done all the same"
+        "the next task `t-twin2` was killed and waits to be decomposed; name it to mark it done anyway"
     );
     desk.ask(|plan, _| plan.done("t-twin2", &commit('b'))).unwrap();
     let task = desk.task("t-twin2");

@@ -115,8 +115,7 @@ impl Continuation<'_> {
         let named = named(self.uncommitted);
         format!(
             "Earlier runs on this task were cut short or ended with changes that are not committed:\n{named}\
-             Look at them first (`git status`, `git diff`). Go on from them, or undo what is of no use: they are part of \
-             your work now.\n\n"
+             Look at them first (`git status`, `git diff`). Continue from them, or undo what is not useful: they are part of your work now.\n\n"
         )
     }
 }

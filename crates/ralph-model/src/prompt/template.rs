@@ -77,25 +77,22 @@ pub enum TemplateProblem {
     NotOpen { tag: &'static str },
     #[error("`{{{{#if {name}}}}}` is never closed by `{{{{/if}}}}`")]
     NotEnded { name: String },
-    #[error("conditions stand more than {DEEPEST} deep in each other")]
+    #[error("conditions are nested more than {DEEPEST} deep")]
     TooDeep,
-    #[error(
-        "`{name}` is not always there: it belongs between `{{{{#if {group}}}}}` and `{{{{/if}}}}`"
-    )]
+    #[error("`{name}` is not always set: put it between `{{{{#if {group}}}}}` and `{{{{/if}}}}`")]
     NotAlwaysThere { name: &'static str, group: &'static str },
-    #[error("`{name}` is always there and needs no condition")]
+    #[error("`{name}` is always set and needs no condition")]
     AlwaysThere { name: &'static str },
     #[error("the template ends without using {}", alternatives(names))]
     Unused { names: Vec<&'static str> },
-    #[error("`{{{{{name}}}}}` is needed in every prompt, and stands under a condition")]
+    #[error("`{{{{{name}}}}}` is needed in every prompt and must not be conditional")]
     OnlySometimes { name: &'static str },
     #[error(
-        "`{{{{magic_phrase}}}}` stands alone on its line, where an echo of the prompt would pass for a claim: write it \
-         inside a sentence"
+        "`{{{{magic_phrase}}}}` is alone on its line, where an echo of the prompt would count as a claim: write it inside a sentence"
     )]
     PhraseAlone,
     #[error(
-        "`{marker}` begins a line, where an echo of the prompt would pass for a claim: write it inside a sentence"
+        "`{marker}` begins a line, where an echo of the prompt would count as a claim: write it inside a sentence"
     )]
     MarkerFirst { marker: &'static str },
 }

@@ -109,10 +109,7 @@ fn what_is_malformed_is_told_with_its_line() {
         assert_eq!(problems(template, &free()), [expected], "{template}");
     }
     let deep = "{{#if feedback}}".repeat(17);
-    assert_eq!(
-        problems(&deep, &free()),
-        ["line 1: conditions stand more than 16 deep in each other"]
-    );
+    assert_eq!(problems(&deep, &free()), ["line 1: conditions are nested more than 16 deep"]);
 }
 
 #[test]
@@ -134,13 +131,14 @@ fn all_unknown_names_are_told_at_once() {
 
 #[test]
 fn a_value_that_may_be_missing_stands_under_its_condition() {
-    let missing = "line 1: `feedback` is not always there: it belongs between `{{#if feedback}}` and `{{/if}}`";
+    let missing =
+        "line 1: `feedback` is not always set: put it between `{{#if feedback}}` and `{{/if}}`";
     assert_eq!(problems("{{feedback}}", &free()), [missing]);
     assert_eq!(problems("{{#if feedback}}{{else}}{{feedback}}{{/if}}", &free()), [missing]);
     assert_eq!(problems("{{#if rules}}{{feedback}}{{/if}}", &free()), [missing]);
     assert_eq!(
         problems("{{#if spec}}{{/if}}", &free()),
-        ["line 1: `spec` is always there and needs no condition"]
+        ["line 1: `spec` is always set and needs no condition"]
     );
     assert!(PromptTemplate::parse("{{#if rules}}{{rules_file}} {{rules}}{{/if}}", &free()).is_ok());
 }
@@ -159,11 +157,11 @@ fn essential_values_must_be_in_every_prompt() {
     }
     assert_eq!(
         problems(&format!("\n{{{{#if rules}}}}{{{{spec}}}}{{{{/if}}}}{feedback}"), &FIELDS),
-        ["line 2: `{{spec}}` is needed in every prompt, and stands under a condition"]
+        ["line 2: `{{spec}}` is needed in every prompt and must not be conditional"]
     );
     assert_eq!(
         problems(&format!("{{{{spec}}}}{{{{#if rules}}}}{feedback}{{{{/if}}}}"), &FIELDS),
-        ["line 1: `{{feedback}}` is needed in every prompt, and stands under a condition"]
+        ["line 1: `{{feedback}}` is needed in every prompt and must not be conditional"]
     );
 }
 
@@ -188,9 +186,9 @@ fn a_template_makes_no_claim_by_itself() {
     assert_eq!(
         problems("PLAN_INVALIDATION: why\nNO_CHANGE_NEEDED:", &free()),
         [
-            "line 1: `PLAN_INVALIDATION:` begins a line, where an echo of the prompt would pass for a claim: write it \
+            "line 1: `PLAN_INVALIDATION:` begins a line, where an echo of the prompt would count as a claim: write it \
              inside a sentence",
-            "line 2: `NO_CHANGE_NEEDED:` begins a line, where an echo of the prompt would pass for a claim: write it \
+            "line 2: `NO_CHANGE_NEEDED:` begins a line, where an echo of the prompt would count as a claim: write it \
              inside a sentence",
         ]
     );

@@ -156,7 +156,7 @@ impl<'a> Arguments<'a> {
     fn nothing(self, step: Step) -> Result<Step, String> {
         match self.line()? {
             "" => Ok(step),
-            rest => Err(format!("nothing was expected here but `{rest}`")),
+            rest => Err(format!("unexpected `{rest}`")),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-const BOTH: &str = "the text stands on the line or in the heredoc, not in both";
+const BOTH: &str = "give the text on the line or in the heredoc, not in both";
 
 impl Heredoc<'_> {
     fn template(&self, text: String) -> Result<Template, String> {

@@ -88,12 +88,12 @@ impl Parser {
 
     fn header(&mut self, line: usize, text: &str) {
         if !self.has_headers && !self.blocks.is_empty() {
-            self.problem(line, "steps stand before the first block header".to_owned());
+            self.problem(line, "steps before the first block header".to_owned());
         }
         self.has_headers = true;
         match selector(text) {
             Ok(selector) if self.selectors.contains(&selector) => {
-                self.problem(line, format!("there are two blocks `{selector}`"));
+                self.problem(line, format!("the block `{selector}` is defined twice"));
                 self.begin(selector);
             }
             Ok(selector) => {

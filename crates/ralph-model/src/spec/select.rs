@@ -17,7 +17,7 @@ const MOST_LISTED: usize = 5;
 pub enum SelectError {
     #[error("spec `{typed}` not found{}", listed("; did you mean ", nearest))]
     Unknown { typed: String, nearest: Vec<String> },
-    #[error("`{typed}` may be any of several specs{}", listed(": ", candidates))]
+    #[error("`{typed}` matches several specs{}", listed(": ", candidates))]
     Ambiguous { typed: String, candidates: Vec<String> },
 }
 

@@ -50,11 +50,8 @@ fn a_spec_is_found_by_whatever_names_only_it() {
 
 #[test]
 fn what_fits_several_specs_lists_them() {
-    assert_eq!(
-        selected("0003"),
-        "`0003` may be any of several specs: `0003-foo.md`, `area/0003-foo.md`"
-    );
-    assert_eq!(selected("4"), "`4` may be any of several specs: `0004-one.md`, `0004-two.md`");
+    assert_eq!(selected("0003"), "`0003` matches several specs: `0003-foo.md`, `area/0003-foo.md`");
+    assert_eq!(selected("4"), "`4` matches several specs: `0004-one.md`, `0004-two.md`");
     let many: Vec<SpecPath> = (0..7).map(|n| format!("a{n}/0001-x.md").parse().unwrap()).collect();
     let error = select(&many, "0001-x").unwrap_err().to_string();
     assert!(error.ends_with("`a4/0001-x.md`, and 2 more"), "{error}");

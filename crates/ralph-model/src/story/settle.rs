@@ -9,8 +9,7 @@ use crate::id::RunId;
 use crate::prd::Story;
 
 /// The feedback if the story was changed while a run was working on it.
-const CHANGED: &str = "The story was changed while the last run was at work on it. What that run did is still there: \
-     keep what fits the story as it is now, and change what does not.";
+const CHANGED: &str = "The story was changed while the last run was working on it. That run's work is still there: keep what fits the story as it is now, and change the rest.";
 
 /// Something that happened to a story.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -82,7 +82,7 @@ impl fmt::Display for AnswerSlip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AnswerSlip::LeftOut { path } => {
-                write!(f, "there is no line that begins with `{CHECK}{path}:`")
+                write!(f, "no line begins with `{CHECK}{path}:`")
             }
             AnswerSlip::Unreadable { path } => write!(
                 f,
@@ -91,10 +91,9 @@ impl fmt::Display for AnswerSlip {
             AnswerSlip::ShortQuote { path } => {
                 write!(f, "the passage for `{path}` is shorter than {SHORTEST_QUOTE} characters")
             }
-            AnswerSlip::NotInSpec { path, quote } => write!(
-                f,
-                "the passage for `{path}` does not stand in the spec word for word: {quote:?}"
-            ),
+            AnswerSlip::NotInSpec { path, quote } => {
+                write!(f, "the passage for `{path}` is not in the spec word for word: {quote:?}")
+            }
             AnswerSlip::SharedQuote { path, other } => write!(
                 f,
                 "`{path}` and `{other}` are in different directories and have the same passage; each needs its own"

@@ -32,9 +32,9 @@ fn an_answer_with_a_passage_of_the_spec_is_agreement_and_markdown_around_it_does
 #[test]
 fn what_cannot_be_tested_is_a_slip_and_never_agreement() {
     for (message, slip) in [
-        ("yes", "no line that begins"),
-        ("I AM HYPER SURE I AM DONE!", "no line that begins"),
-        ("CHECK tests/ab.py: asked: The total is rounded to whole cents", "no line that begins"),
+        ("yes", "no line begins with"),
+        ("I AM HYPER SURE I AM DONE!", "no line begins with"),
+        ("CHECK tests/ab.py: asked: The total is rounded to whole cents", "no line begins with"),
         ("CHECK tests/a.py: fine", "is none of"),
         ("CHECK tests/a.py: asked:", "is none of"),
         ("CHECK tests/a.py: refactor: it is the same", "is none of"),

@@ -94,13 +94,11 @@ impl Reason {
                     .to_owned()
             }
             Reason::PlanIsTheVerifiersToJudge { reason } => format!(
-                "Whether the plan holds is for the verifier to say (you wrote: {reason}): do what the plan \
-                 allows, commit it, and write down in the commit what stands against the rest."
+                "Only a verifier can invalidate the plan (you wrote: {reason}): implement what the plan allows, commit it, and explain in the commit message why the rest cannot be done."
             ),
             Reason::Evidence { fault } => fault_for_agent(fault),
             Reason::ChecksChanged { checks, failing } => format!(
-                "The work does not pass with the checks as they were before it, and they must not be changed here. Put \
-                 back {}, and make everything pass with them. {}",
+                "The work does not pass with the checks as they were before it, and they must not be changed here. Restore {}, and make everything pass with them. {}",
                 list_checks(checks),
                 list_failing(failing)
             ),
@@ -109,8 +107,7 @@ impl Reason {
                 format!("The verifier did not accept the commit. Fix what it reports: {report}")
             }
             Reason::AnotherVerified { candidate, verified } => format!(
-                "The verifier looked at {} and not at {}: see to it that the branch ends with the commit you \
-                 claim, and claim that one.",
+                "The verifier looked at {} and not at {}: make sure that the branch ends with the commit you claim, and claim that one.",
                 short(verified),
                 short(candidate)
             ),
@@ -161,14 +158,12 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
             "Commit {claimed} does not exist: commit the work and claim the id that `git rev-parse HEAD` prints."
         ),
         EvidenceFault::Unsound(clone) => format!(
-            "What you left in the clone{} cannot be taken: {}. Make the commits anew without it (`git reset --soft` to \
-             where you began, then commit), see to it that no branch or tag leads to it, and claim the new commit.",
+            "What you left in the clone{} cannot be accepted: {}. Recreate the commits without it (`git reset --soft` to where you began, then commit), make sure that no branch or tag leads to it, and claim the new commit.",
             in_repository(&clone.repository),
             clone.problem
         ),
         EvidenceFault::NotNew { commit, base } => format!(
-            "The claimed commit {} is not new, for work began at {}: commit what you did and claim that commit, \
-             {or_no_change}.",
+            "The claimed commit {} is not new; work began at {}: commit what you did and claim that commit, {or_no_change}.",
             short(commit),
             short(base)
         ),
@@ -185,11 +180,11 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
             short(commit)
         ),
         EvidenceFault::ChangesNothing { commit } => format!(
-            "The claimed commit {} changes nothing: commit the work itself, {or_no_change}.",
+            "The claimed commit {} contains no changes of yours: commit the work itself, {or_no_change}.",
             short(commit)
         ),
         EvidenceFault::ChangesOnlyHome { commit } => format!(
-            "The claimed commit {} changes only Ralph's own files: commit the work itself, {or_no_change}.",
+            "The claimed commit {} contains no changes of yours outside Ralph's own files: commit the work itself, {or_no_change}.",
             short(commit)
         ),
         EvidenceFault::ChangesState { commit, paths } => format!(
@@ -206,7 +201,7 @@ fn fault_for_agent(fault: &EvidenceFault) -> String {
             short(&rewritten.old_tip)
         ),
         EvidenceFault::AddsCopied { commit, paths } => format!(
-            "The claimed commit {} has files that were only lent to you and must not be committed: {}. Take them out of \
+            "The claimed commit {} has files that were only copied into your clone and must not be committed: {}. Take them out of \
              every commit of yours (`git rm --cached`, then `git commit --amend` or a rebase) and claim the new commit.",
             short(commit),
             paths.join(", ")
@@ -220,15 +215,12 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
             format!("The agent claims the commit {}, which does not exist.", short(claimed))
         }
         EvidenceFault::Unsound(clone) => format!(
-            "What the agent left in its clone{} is not sound, and nothing of it was taken: {}.",
+            "What the agent left in its clone{} is not valid, and none of it was used: {}.",
             in_repository(&clone.repository),
             clone.problem
         ),
         EvidenceFault::NotNew { commit, .. } => {
-            format!(
-                "The agent claims the commit {}, which was there before it began.",
-                short(commit)
-            )
+            format!("The agent claims the commit {}, which existed before it began.", short(commit))
         }
         EvidenceFault::NotFromBase { commit, base } => {
             format!(
@@ -241,10 +233,13 @@ fn fault_for_person(fault: &EvidenceFault) -> String {
             format!("The commit {} is on no branch.", short(commit))
         }
         EvidenceFault::ChangesNothing { commit } => {
-            format!("The commit {} changes nothing.", short(commit))
+            format!("The commit {} contains no changes by the agent.", short(commit))
         }
         EvidenceFault::ChangesOnlyHome { commit } => {
-            format!("The commit {} changes nothing but Ralph's own files.", short(commit))
+            format!(
+                "The commit {} contains no changes by the agent outside Ralph's own files.",
+                short(commit)
+            )
         }
         EvidenceFault::ChangesState { commit, paths } => format!(
             "The commit {} changes files that only Ralph may change: {}.",
@@ -315,7 +310,7 @@ fn gate_for_agent(report: &GateReport) -> String {
             )
         }
         Attribution::Broken { obstacle } => format!(
-            "The gate `{gate}` could be run before your change and cannot any more ({obstacle}): make it run again."
+            "The gate `{gate}` could be run before your change and now cannot ({obstacle}): make it run again."
         ),
         Attribution::Regressed => {
             format!("The gate `{gate}` fails{how}, and did not before your change: make it pass.")
@@ -334,7 +329,7 @@ fn gate_for_person(report: &GateReport) -> String {
             format!("The gate `{gate}` passes on the base and fails with this change.")
         }
         Attribution::Failed => {
-            format!("The gate `{gate}` fails, and how it was before is not known.")
+            format!("The gate `{gate}` fails; its result before this change is not known.")
         }
         Attribution::Flaky => format!("The gate `{gate}` fails and passes at the same commit."),
         Attribution::RedBeforeAndAfter => {
@@ -346,10 +341,10 @@ fn gate_for_person(report: &GateReport) -> String {
         }
         Attribution::FewerTests { base, candidate: None }
         | Attribution::TestsGone { base, candidate: None } => {
-            format!("The gate `{gate}` tells of no tests any more, where it executed {base}.")
+            format!("The gate `{gate}` no longer reports any tests; it executed {base} before.")
         }
         Attribution::Broken { obstacle } => {
-            format!("The gate `{gate}` cannot be run since this change: {obstacle}.")
+            format!("The gate `{gate}` can no longer be run with this change: {obstacle}.")
         }
         Attribution::CouldNotRun { obstacle } => {
             format!("The gate `{gate}` cannot be run: {obstacle}.")
@@ -427,7 +422,7 @@ impl fmt::Display for PersonQuestion {
             }
             PersonQuestion::VerifierUnclear { commit, said } => write!(
                 f,
-                "The verifier was asked about {} and gave no answer that can be used ({said}). Is it done?",
+                "The verifier was asked about {} and gave no usable answer ({said}). Is it done?",
                 short(commit)
             ),
             PersonQuestion::ChecksChanged { commit, checks, failing } => write!(
@@ -470,13 +465,13 @@ impl fmt::Display for VerifierQuestion {
         match self {
             VerifierQuestion::Gate { report } => write!(
                 f,
-                "{} Is this change to blame, or does it hide behind that? (output: {})",
+                "{} Does this change cause it, or hide behind an earlier failure? (output: {})",
                 gate_for_person(report),
                 report.output
             ),
             VerifierQuestion::Leftovers { paths } => write!(
                 f,
-                "These files were changed and not committed: {}. Is the commit whole without them?",
+                "These files were changed and not committed: {}. Is the commit complete without them?",
                 paths.join(", ")
             ),
             VerifierQuestion::NotProven => f.write_str(
@@ -484,8 +479,7 @@ impl fmt::Display for VerifierQuestion {
             ),
             VerifierQuestion::Merged { commit, asked } => write!(
                 f,
-                "The work passes by itself. After it was merged with what the branch has become ({commit}): \
-                 {asked}"
+                "The work passes by itself. After it was merged with newer commits of the branch ({commit}): {asked}"
             ),
             VerifierQuestion::Checks { asked, told, failing, hints } => {
                 if !asked.is_empty() {

@@ -430,12 +430,12 @@ fn sentences_say_what_to_do_and_what_happened() {
     let reason = Reason::Evidence { fault };
     assert_eq!(
         reason.for_agent(),
-        "The claimed commit cccccccccc is not new, for work began at bbbbbbbbbb: commit what you did and claim that \
+        "The claimed commit cccccccccc is not new; work began at bbbbbbbbbb: commit what you did and claim that \
          commit, or, if nothing needs to change, say so with a line `NO_CHANGE_NEEDED: <reason>`."
     );
     assert_eq!(
         reason.for_person(),
-        "The agent claims the commit cccccccccc, which was there before it began."
+        "The agent claims the commit cccccccccc, which existed before it began."
     );
     let reason = Reason::ChecksChanged { checks: vec![changed_test()], failing: vec![failing()] };
     assert_eq!(

@@ -104,23 +104,23 @@ impl fmt::Display for Weakened {
             Weakened::FileDeleted { protection } => write!(f, "a file of {protection} was deleted"),
             Weakened::FileEmptied { protection } => write!(f, "a file of {protection} was emptied"),
             Weakened::TestsMovedAway { from } => {
-                write!(f, "the tests of `{from}` were moved to where no runner finds them")
+                write!(f, "the tests of `{from}` were moved where no runner finds them")
             }
             Weakened::TestDeleted { name } => write!(f, "the test `{name}` was deleted"),
             Weakened::TestSkipped { name, by } => {
-                write!(f, "the test `{name}` is not run any more because of `{by}`")
+                write!(f, "the test `{name}` no longer runs because of `{by}`")
             }
             Weakened::TestsSkipped { by } => {
-                write!(f, "tests are not run any more because of `{by}`")
+                write!(f, "tests no longer run because of `{by}`")
             }
             Weakened::TestsFocused { by } => write!(f, "all other tests are left out by `{by}`"),
             Weakened::TestHollowed { name } => {
-                write!(f, "the test `{name}` does not assert any more")
+                write!(f, "the test `{name}` no longer asserts anything")
             }
             Weakened::AssertionCommentedOut { assertion } => {
                 write!(f, "the assertion `{assertion}` was commented out")
             }
-            Weakened::CiDefused { by } => write!(f, "CI does not fail any more because of `{by}`"),
+            Weakened::CiDefused { by } => write!(f, "CI no longer fails because of `{by}`"),
             Weakened::CiChecksRemoved { before, after } => {
                 write!(f, "CI ran {before} checks in this file and now runs {after}")
             }

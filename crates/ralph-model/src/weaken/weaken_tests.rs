@@ -102,9 +102,7 @@ fn an_emptied_file_and_one_moved_out_of_sight_are_found() {
     };
     assert_eq!(
         found(&[moved]),
-        [
-            "attic/sum.ts.txt: the tests of `src/sum.test.ts` were moved to where no runner finds them"
-        ]
+        ["attic/sum.ts.txt: the tests of `src/sum.test.ts` were moved where no runner finds them"]
     );
 }
 
@@ -189,105 +187,105 @@ const SKIPS: [(&str, &str, &str, &str, &str); 34] = [
         RUST,
         "#[test]\n",
         "#[test]\n    #[ignore = \"slow\"]\n",
-        "4: the test `adds` is not run any more because of `#[ignore = \"slow\"]`",
+        "4: the test `adds` no longer runs because of `#[ignore = \"slow\"]`",
     ),
     (
         "src/sum.rs",
         RUST,
         "#[test]\n",
         "#[cfg(any())]\n    #[test]\n",
-        "3: the test `adds` is not run any more because of `#[cfg(any())]`",
+        "3: the test `adds` no longer runs because of `#[cfg(any())]`",
     ),
     (
         "src/sum.rs",
         RUST,
         "#[test]\n",
         "#[test] #[cfg_attr(all(), ignore)]\n",
-        "3: the test `adds` is not run any more because of `#[test] #[cfg_attr(all(), ignore)]`",
+        "3: the test `adds` no longer runs because of `#[test] #[cfg_attr(all(), ignore)]`",
     ),
     (
         "src/sum.rs",
         RUST,
         "#[cfg(test)]",
         "#[cfg(any())]",
-        "1: tests are not run any more because of `#[cfg(any())]`",
+        "1: tests no longer run because of `#[cfg(any())]`",
     ),
     (
         "src/sum.rs",
         RUST,
         "#[cfg(test)]",
         "#![cfg(feature = \"never\")]\n#[cfg(test)]",
-        "1: tests are not run any more because of `#![cfg(feature = \"never\")]`",
+        "1: tests no longer run because of `#![cfg(feature = \"never\")]`",
     ),
     (
         "tests/test_sum.py",
         PYTHON,
         "    def test_adds",
         "    @pytest.mark.skip(reason=\"later\")\n    def test_adds",
-        "5: the test `test_adds` is not run any more because of `@pytest.mark.skip(reason=\"later\")`",
+        "5: the test `test_adds` no longer runs because of `@pytest.mark.skip(reason=\"later\")`",
     ),
     (
         "tests/test_sum.py",
         PYTHON,
         "    def test_adds",
         "    @pytest.mark.xfail\n    def test_adds",
-        "5: the test `test_adds` is not run any more because of `@pytest.mark.xfail`",
+        "5: the test `test_adds` no longer runs because of `@pytest.mark.xfail`",
     ),
     (
         "tests/test_sum.py",
         PYTHON,
         "total = add",
         "pytest.skip(\"x\")\n        total = add",
-        "6: the test `test_adds` is not run any more because of `pytest.skip(\"x\")`",
+        "6: the test `test_adds` no longer runs because of `pytest.skip(\"x\")`",
     ),
     (
         "tests/test_sum.py",
         PYTHON,
         "class TestSum:",
         "@unittest.skip('x')\nclass TestSum:",
-        "4: tests are not run any more because of `@unittest.skip('x')`",
+        "4: tests no longer run because of `@unittest.skip('x')`",
     ),
     (
         "tests/test_sum.py",
         PYTHON,
         "import pytest",
         "import pytest\npytestmark = pytest.mark.skip",
-        "2: tests are not run any more because of `pytestmark = pytest.mark.skip`",
+        "2: tests no longer run because of `pytestmark = pytest.mark.skip`",
     ),
     (
         "src/sum.test.ts",
         TYPESCRIPT,
         "it('adds'",
         "it.skip('adds'",
-        "2: the test `adds` is not run any more because of `it.skip('adds', () => {`",
+        "2: the test `adds` no longer runs because of `it.skip('adds', () => {`",
     ),
     (
         "src/sum.test.ts",
         TYPESCRIPT,
         "it('adds'",
         "xit('adds'",
-        "2: the test `adds` is not run any more because of `xit('adds', () => {`",
+        "2: the test `adds` no longer runs because of `xit('adds', () => {`",
     ),
     (
         "src/sum.test.ts",
         TYPESCRIPT,
         "it('adds', ",
         "it('adds', { skip: true }, ",
-        "2: the test `adds` is not run any more because of `it('adds', { skip: true }, () => {`",
+        "2: the test `adds` no longer runs because of `it('adds', { skip: true }, () => {`",
     ),
     (
         "src/sum.test.ts",
         TYPESCRIPT,
         "test(\n",
         "test.todo(\n",
-        "7: the test `waits` is not run any more because of `test.todo(`",
+        "7: the test `waits` no longer runs because of `test.todo(`",
     ),
     (
         "src/sum.test.ts",
         TYPESCRIPT,
         "describe('sum'",
         "describe.skip('sum'",
-        "1: tests are not run any more because of `describe.skip('sum', () => {`",
+        "1: tests no longer run because of `describe.skip('sum', () => {`",
     ),
     (
         "src/sum.test.ts",
@@ -308,63 +306,63 @@ const SKIPS: [(&str, &str, &str, &str, &str); 34] = [
         GO,
         "\tsum := Add",
         "\tt.Skip(\"later\")\n\tsum := Add",
-        "4: the test `TestAdds` is not run any more because of `t.Skip(\"later\")`",
+        "4: the test `TestAdds` no longer runs because of `t.Skip(\"later\")`",
     ),
     (
         "sum_test.go",
         GO,
         "package sum",
         "//go:build never\n\npackage sum",
-        "1: tests are not run any more because of `//go:build never`",
+        "1: tests no longer run because of `//go:build never`",
     ),
     (
         "src/test/java/SumTest.java",
         JAVA,
         "    @Test\n",
         "    @Disabled(\"x\")\n    @Test\n",
-        "2: the test `adds` is not run any more because of `@Disabled(\"x\")`",
+        "2: the test `adds` no longer runs because of `@Disabled(\"x\")`",
     ),
     (
         "src/test/java/SumTest.java",
         JAVA,
         "class SumTest",
         "@Ignore\nclass SumTest",
-        "1: tests are not run any more because of `@Ignore`",
+        "1: tests no longer run because of `@Ignore`",
     ),
     (
         "src/test/java/SumTest.java",
         JAVA,
         "@Test\n",
         "@Test(enabled = false)\n",
-        "2: the test `adds` is not run any more because of `@Test(enabled = false)`",
+        "2: the test `adds` no longer runs because of `@Test(enabled = false)`",
     ),
     (
         "src/test/kotlin/SumTest.kt",
         KOTLIN,
         "    @Test\n",
         "    @Disabled @Test\n",
-        "2: the test `adds two` is not run any more because of `@Disabled @Test`",
+        "2: the test `adds two` no longer runs because of `@Disabled @Test`",
     ),
     (
         "spec/sum_spec.rb",
         RUBY,
         "it \"adds\"",
         "xit \"adds\"",
-        "2: the test `adds` is not run any more because of `xit \"adds\" do`",
+        "2: the test `adds` no longer runs because of `xit \"adds\" do`",
     ),
     (
         "spec/sum_spec.rb",
         RUBY,
         "sum = add",
         "skip\n    sum = add",
-        "3: the test `adds` is not run any more because of `skip`",
+        "3: the test `adds` no longer runs because of `skip`",
     ),
     (
         "spec/sum_spec.rb",
         RUBY,
         "it \"adds\" do",
         "it \"adds\", skip: true do",
-        "2: the test `adds` is not run any more because of `it \"adds\", skip: true do`",
+        "2: the test `adds` no longer runs because of `it \"adds\", skip: true do`",
     ),
     (
         "spec/sum_spec.rb",
@@ -378,49 +376,49 @@ const SKIPS: [(&str, &str, &str, &str, &str); 34] = [
         MINITEST,
         "sum = add",
         "skip 'x'\n    sum = add",
-        "3: the test `test_adds` is not run any more because of `skip 'x'`",
+        "3: the test `test_adds` no longer runs because of `skip 'x'`",
     ),
     (
         "tests/SumTest.php",
         PHP,
         "$sum = add",
         "$this->markTestSkipped();\n        $sum = add",
-        "6: the test `testAdds` is not run any more because of `$this->markTestSkipped();`",
+        "6: the test `testAdds` no longer runs because of `$this->markTestSkipped();`",
     ),
     (
         "Sum.Tests/SumTests.cs",
         CSHARP,
         "[Fact]",
         "[Fact(Skip = \"x\")]",
-        "3: the test `Adds` is not run any more because of `[Fact(Skip = \"x\")]`",
+        "3: the test `Adds` no longer runs because of `[Fact(Skip = \"x\")]`",
     ),
     (
         "Sum.Tests/SumTests.cs",
         CSHARP,
         "[Test]",
         "[Test, Ignore(\"x\")]",
-        "10: the test `Waits` is not run any more because of `[Test, Ignore(\"x\")]`",
+        "10: the test `Waits` no longer runs because of `[Test, Ignore(\"x\")]`",
     ),
     (
         "Tests/SumTests.swift",
         SWIFT,
         "let sum",
         "throw XCTSkip(\"x\")\n        let sum",
-        "3: the test `testAdds` is not run any more because of `throw XCTSkip(\"x\")`",
+        "3: the test `testAdds` no longer runs because of `throw XCTSkip(\"x\")`",
     ),
     (
         "Tests/SumTests.swift",
         SWIFT,
         "@Test(\"waits\")",
         "@Test(\"waits\", .disabled(\"x\"))",
-        "7: the test `waits` is not run any more because of `@Test(\"waits\", .disabled(\"x\")) func waits() async {`",
+        "7: the test `waits` no longer runs because of `@Test(\"waits\", .disabled(\"x\")) func waits() async {`",
     ),
     (
         "checks/sum.bats",
         BATS,
         "run add",
         "skip later\n  run add",
-        "2: the test `adds` is not run any more because of `skip later`",
+        "2: the test `adds` no longer runs because of `skip later`",
     ),
 ];
 
@@ -461,19 +459,19 @@ fn a_hollowed_test_and_an_assertion_turned_into_a_comment_are_found() {
     let hollow = RUST.replace("        let sum = add(1, 2);\n        assert_eq!(sum, 3);\n", "");
     assert_eq!(
         found(&[changed("src/sum.rs", RUST, &hollow)]),
-        ["src/sum.rs:4: the test `adds` does not assert any more"]
+        ["src/sum.rs:4: the test `adds` no longer asserts anything"]
     );
     let hollow = PYTHON
         .replace("        total = add(1, 2)\n        assert total == 3\n", "        assert True\n");
     assert_eq!(
         found(&[changed("tests/test_sum.py", PYTHON, &hollow)]),
-        ["tests/test_sum.py:5: the test `test_adds` does not assert any more"]
+        ["tests/test_sum.py:5: the test `test_adds` no longer asserts anything"]
     );
     let commented = TYPESCRIPT.replace("    expect(sum)", "    // expect(sum)");
     assert_eq!(
         found(&[changed("src/sum.test.ts", TYPESCRIPT, &commented)]),
         [
-            "src/sum.test.ts:2: the test `adds` does not assert any more",
+            "src/sum.test.ts:2: the test `adds` no longer asserts anything",
             "src/sum.test.ts:4: the assertion `expect(sum).toBe(3);` was commented out",
         ]
     );
@@ -518,12 +516,12 @@ fn ci_that_is_removed_or_defused_is_found() {
         (
             "  test:\n",
             "  test:\n    continue-on-error: true\n",
-            vec![":3: CI does not fail any more because of `continue-on-error: true`"],
+            vec![":3: CI no longer fails because of `continue-on-error: true`"],
         ),
         (
             "cargo test",
             "cargo test || true",
-            vec![":4: CI does not fail any more because of `- run: cargo test || true`"],
+            vec![":4: CI no longer fails because of `- run: cargo test || true`"],
         ),
         ("cargo test", "echo ok", vec![": CI ran 2 checks in this file and now runs 1"]),
         (

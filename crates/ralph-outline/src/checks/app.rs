@@ -16,13 +16,13 @@ pub(super) fn exists(input: &CheckInput<'_>) -> CheckResult {
     if input.tree.read(app).is_some() {
         return CheckResult::passed("");
     }
-    CheckResult::failed(format!("there is no {app}"))
+    CheckResult::failed(format!("{app} is missing"))
 }
 
 pub(super) fn has_content(input: &CheckInput<'_>) -> CheckResult {
     let app = &input.rules.app;
     let Some(text) = input.tree.read(app) else {
-        return CheckResult::failed(format!("there is no {app}"));
+        return CheckResult::failed(format!("{app} is missing"));
     };
     if let Some(phrase) = input.rules.scaffold_phrases.iter().find(|phrase| text.contains(*phrase))
     {

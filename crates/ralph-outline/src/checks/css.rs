@@ -10,7 +10,7 @@ pub(super) fn theme_complete(input: &CheckInput<'_>) -> CheckResult {
         );
     };
     let Some(text) = input.tree.read(css) else {
-        return CheckResult::failed(format!("there is no {css}"));
+        return CheckResult::failed(format!("{css} is missing"));
     };
     let text = without_comments(&text);
     let missing: Vec<&str> = variables

@@ -93,9 +93,9 @@ pub fn plan_diff(input: &CheckInput<'_>) -> Option<PlanDiff> {
 
 fn has_summary(summary: Option<&str>) -> CheckResult {
     match summary.map(|text| text.trim().chars().count()) {
-        None | Some(0) => CheckResult::failed("there is no summary.md"),
+        None | Some(0) => CheckResult::failed("summary.md is missing"),
         Some(length) if length < SUMMARY => CheckResult::failed(format!(
-            "summary.md has {length} characters; {SUMMARY} are the least"
+            "summary.md has {length} characters; the minimum is {SUMMARY}"
         )),
         Some(_) => CheckResult::passed(""),
     }

@@ -39,12 +39,12 @@ fn title(screen: &Element) -> String {
 fn structure(app: &Element, all: &[&Element]) -> Vec<PlanFinding> {
     let mut findings = Vec::new();
     if named(all, "Theme").is_empty() {
-        findings.push(PlanFinding::fail("has-theme", app.line, "there is no `<Theme>` in `<App>`"));
+        findings.push(PlanFinding::fail("has-theme", app.line, "no `<Theme>` in `<App>`"));
     }
     let screens: Vec<&Element> =
         app.children.iter().filter(|child| child.name == "Screen").collect();
     if screens.is_empty() {
-        let message = "there is no `<Screen>` directly in `<App>`";
+        let message = "no `<Screen>` directly in `<App>`";
         findings.push(PlanFinding::fail("has-screens", app.line, message));
     }
     for screen in &screens {
@@ -190,7 +190,7 @@ fn unknown(id: &'static str, what: &str, prop: &Prop, known: &[&str]) -> Option<
         near => format!("; did you mean {}?", near.join(", ")),
     };
     let shown: String = value.chars().take(60).collect();
-    Some(PlanFinding::fail(id, prop.line, format!("there is no {what} `{shown}`{hint}")))
+    Some(PlanFinding::fail(id, prop.line, format!("unknown {what} `{shown}`{hint}")))
 }
 
 /// Returns up to three known values that are close enough to be what was meant.

@@ -36,7 +36,7 @@ impl PlanLanguage for Tsx {
         };
         let (line, elements) = match &parsed.default_export {
             None => {
-                let message = "there is no `export default ( <App …> … </App> )`";
+                let message = "no `export default ( <App …> … </App> )` found";
                 return stop(vec![PlanFinding::fail("parseable", 1, message)]);
             }
             Some((line, elements)) if elements.is_empty() => {

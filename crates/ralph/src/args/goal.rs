@@ -53,7 +53,7 @@ pub(crate) struct ExecArgs {
     pub(crate) interview: InterviewOptions,
 }
 
-/// When the person is asked whether the code is to be mapped.
+/// When the person is asked whether to map the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UnderstandChoice {
     /// If the map is missing or stale, or the planner is uncertain

@@ -10,9 +10,9 @@ use super::plan::free_text;
 #[command(after_help = "Examples:\n  \
     ralph loop \"Add a contact form\"       work on a task until its gates pass\n  \
     ralph loop --file task.md             the same, with the task from a file\n  \
-    ralph loop --resume                   go on after Ctrl-C, an abort or the last iteration\n  \
-    ralph loop --resume --answer \"blue\"   answer the agent's question and go on\n  \
-    ralph loop --rollback                 take the last task back")]
+    ralph loop --resume                   continue after Ctrl-C, an abort or the last iteration\n  \
+    ralph loop --resume --answer \"blue\"   answer the agent's question and continue\n  \
+    ralph loop --rollback                 roll the last task back")]
 pub(crate) struct LoopArgs {
     /// Task, in your own words
     #[arg(value_name = "TASK", conflicts_with_all = ["file", "resume", "rollback"])]

@@ -29,7 +29,7 @@ struct JsonAnswer<'a> {
 pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliError> {
     if std::env::var_os("RALPH_RUN_ID").is_some() {
         return Err(CliError::usage("`ralph answer` is for people, and this is a run")
-            .hint("say in the last message what is not clear"));
+            .hint("say in your last message what is unclear"));
     }
     let (item, text) = match args.words.as_slice() {
         [text] => (None, text),

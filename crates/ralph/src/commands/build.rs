@@ -154,17 +154,17 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     };
     if is_goal {
         if args.yes {
-            return Err(CliError::usage("`--yes` is about a spec's tasks")
-                .hint("a goal's PRD is approved with --approve-prd"));
+            return Err(CliError::usage("`--yes` applies only to specs")
+                .hint("use --approve-prd to approve the PRD of a goal"));
         }
         return super::goal::plan(setup, args);
     }
     let interview = &args.interview;
     if interview.resume || interview.approve_prd || interview.answers.is_some() {
         return Err(CliError::usage(
-            "`--resume`, `--answers` and `--approve-prd` are about a goal",
+            "`--resume`, `--answers` and `--approve-prd` apply only to goals",
         )
-        .hint("`--goal` takes a word for a goal, whatever it looks like"));
+        .hint("add `--goal` if this is a goal"));
     }
     let setup = Setup::load(global, &workflow_flags(&args.run.agent, args.run.in_place))?;
     setup.require_plan_in_tree()?;
@@ -173,7 +173,7 @@ pub(crate) fn plan(global: &GlobalArgs, args: &PlanArgs) -> Result<Exit, CliErro
     };
     let spec = find_spec(&setup, what).map_err(|error| {
         let is_missing = args.spec || !what.contains(char::is_whitespace);
-        error.hints((!is_missing).then_some("`--goal` takes it for a goal"))
+        error.hints((!is_missing).then_some("`--goal` treats it as a goal"))
     })?;
     setup.ui.labelled(Tone::Active, "plan", &format!("the spec {spec}"));
     let asked = if args.yes {
@@ -330,8 +330,8 @@ fn listed(setup: &Setup, error: CliError) -> CliError {
     names.sort();
     names.dedup();
     error.hint(match names.as_slice() {
-        [] => "`ralph specs new \"Title\"` makes one".to_owned(),
-        names => format!("there are: {}", names.join(", ")),
+        [] => "`ralph specs new \"Title\"` creates one".to_owned(),
+        names => format!("specs: {}", names.join(", ")),
     })
 }
 
@@ -358,9 +358,8 @@ fn in_workspace(setup: &Setup, place: &Utf8Path) -> Result<String, CliError> {
             .hint(format!("copy it to `{specs}`")));
     };
     if specs.join(name).is_file() {
-        return Err(
-            CliError::usage(format!("`{specs}` has another `{name}`")).hint("rename one of them")
-        );
+        return Err(CliError::usage(format!("`{specs}` already has a different `{name}`"))
+            .hint("rename one of them"));
     }
     Ok(name.to_string())
 }

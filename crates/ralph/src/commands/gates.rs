@@ -347,7 +347,7 @@ fn chosen(setup: &Setup, names: &[String]) -> Result<PinnedGates, CliError> {
         if !pinned.gates.iter().any(|gate| gate.name == *name) {
             let known: Vec<&str> = pinned.gates.iter().map(|gate| gate.name.as_str()).collect();
             return Err(CliError::usage(format!("gate `{name}` not found"))
-                .hint(format!("there are: {}", known.join(", "))));
+                .hint(format!("gates: {}", known.join(", "))));
         }
     }
     if !names.is_empty() {

@@ -89,7 +89,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
     }
     if untrusted {
         scout.ui.important(styled!(
-            "{} what was here before is not trusted and does not count: `ralph trust` shows it and asks",
+            "{} the existing settings are not trusted, so they have no effect: `ralph trust` shows them and asks",
             scout.ui.paint(Tone::Attention, "note:")
         ));
     }
@@ -114,7 +114,7 @@ fn trust_own(global: &GlobalArgs, root: &Utf8Path, created: &[String]) -> Result
             return Ok(true);
         }
         show_armed(scout.ui, &trust);
-        if !render::confirm("Some of it was here before. Trust this?") {
+        if !render::confirm("Some of these settings already existed. Trust them?") {
             return Ok(true);
         }
     }
@@ -237,7 +237,7 @@ fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<b
     let uncommitted = uncommitted(&setup, &plan.home);
     if was_unborn && let Some(files) = uncommitted {
         setup.ui.important(styled!(
-            "{} the gates were not run: they run at a commit, and your files are in none yet ({files})",
+            "{} the gates were not run: they run at a commit, and these files are not committed yet: {files}",
             setup.ui.paint(Tone::Attention, "note:")
         ));
         setup.ui.important(styled!(

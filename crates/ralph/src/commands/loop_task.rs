@@ -110,16 +110,15 @@ fn place<'a>(setup: &Setup, args: &'a LoopArgs) -> Result<WorkPlace<'a>, CliErro
     };
     match place {
         LoopPlace::Slot if args.run.in_place => {
-            Err(CliError::usage("the last task was begun in a clone of its own, not in place")
-                .hints(vec![
-                    "`ralph loop --resume` goes on with it there".to_owned(),
-                    "`ralph loop --rollback` takes it back".to_owned(),
-                ]))
+            Err(CliError::usage("the last task was started in a clone, not in place").hints(vec![
+                "`ralph loop --resume` continues it there".to_owned(),
+                "`ralph loop --rollback` rolls it back".to_owned(),
+            ]))
         }
         LoopPlace::Checkout if args.new && !args.run.in_place => {
-            Err(CliError::usage("the unfinished task was begun in place").hints(vec![
-                "`ralph loop --rollback` takes it back first".to_owned(),
-                "`--in-place --new` begins the next one in place, too".to_owned(),
+            Err(CliError::usage("the unfinished task was started in place").hints(vec![
+                "`ralph loop --rollback` rolls it back first".to_owned(),
+                "`--in-place --new` starts the next one in place as well".to_owned(),
             ]))
         }
         LoopPlace::Slot => Ok(WorkPlace::Slot { onto }),
@@ -158,9 +157,9 @@ fn nothing_to_do(last: Option<&LoopRecord>) -> CliError {
 fn unfinished_task(record: &LoopRecord) -> CliError {
     let task = one_line(&record.task.text, 80);
     CliError::usage(format!("task {} is unfinished: {task}", record.task.number)).hints(vec![
-        "`ralph loop --resume` goes on with it".to_owned(),
-        "`ralph loop --rollback` takes it back".to_owned(),
-        "`--new` gives it up and begins this one".to_owned(),
+        "`ralph loop --resume` continues it".to_owned(),
+        "`ralph loop --rollback` rolls it back".to_owned(),
+        "`--new` abandons it and starts this one".to_owned(),
     ])
 }
 
@@ -202,7 +201,7 @@ fn report(
         Ended::By(end) => end,
         Ended::Stopped(stop) => return report_stop(setup, stop, task),
     };
-    let again = "`ralph loop --resume` goes on, `ralph loop --rollback` takes the task back";
+    let again = "`ralph loop --resume` continues, `ralph loop --rollback` rolls the task back";
     let (exit, reason) = match end {
         PhasedEnd::Done { commit, level: proof, summary } => {
             let commit = commit.as_deref().map_or("no commit", |commit| &commit[..10]);
@@ -260,7 +259,7 @@ fn report_stop(setup: &Setup, stop: &Stop, task: Option<u32>) -> Result<Exit, Cl
     let (exit, reason, then) = stop::describe(stop, again, again);
     let then = match stop {
         Stop::Waiting { asked: QuestionKind::Other, .. } => {
-            Some("  `ralph loop --resume --answer \"…\"` answers it and goes on".to_owned())
+            Some("  `ralph loop --resume --answer \"…\"` answers it and continues".to_owned())
         }
         _ => then,
     };

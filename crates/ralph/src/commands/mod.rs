@@ -96,7 +96,7 @@ pub(crate) fn run(args: impl Iterator<Item = OsString>) -> Exit {
             Some(Offer::Nobody { goal }) => {
                 let exit = complain(&args, &error);
                 render::important(&format!(
-                    "hint: `ralph exec \"{goal}\"` takes a sentence for a goal"
+                    "hint: to start from a sentence: `ralph exec \"{goal}\"`"
                 ));
                 return exit;
             }

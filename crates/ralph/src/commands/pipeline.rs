@@ -79,7 +79,7 @@ pub(super) fn backlog(setup: &Setup) -> Result<Vec<SpecPath>, CliError> {
         return Ok(found.specs);
     }
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let hint = found.specs.is_empty().then_some("`ralph specs new \"Title\"` makes one");
+    let hint = found.specs.is_empty().then_some("`ralph specs new \"Title\"` creates one");
     Err(CliError::usage(problems.join("\n")).hints(hint))
 }
 

@@ -180,7 +180,7 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     if let Some(staged) = file.displaced() {
         let name = file.path().strip_prefix(&setup.workspace.root).unwrap_or(file.path());
         setup.ui.note(&format!(
-            "`{name}` was staged in another version, which is not in the commit; `git cat-file -p {staged}` prints it"
+            "the staged version of `{name}` is not in the commit; `git cat-file -p {staged}` prints it"
         ));
     }
     if git.commit_home {

@@ -90,7 +90,7 @@ fn choose<'b>(board: &'b Board, what: &str) -> Result<Chosen<'b>, CliError> {
             let found = items.iter().copied().chain(runs.iter().map(|run| run.id.as_str()));
             let found: Vec<&str> = found.take(5).collect();
             let message = format!("`{what}` is ambiguous: {}", found.join(", "));
-            Err(CliError::usage(message).hint("type more of it"))
+            Err(CliError::usage(message).hint("give more of its characters"))
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(global: &GlobalArgs, command: Option<SlotsCommand>) -> Result<
             for slot in left {
                 let item = slot.item.as_deref().unwrap_or("an item");
                 let kept = format!(
-                    "slot {}: a finished run of {item} is not judged yet; go on with its workflow first",
+                    "slot {}: a finished run of {item} has not been judged yet; continue its workflow first",
                     slot.number
                 );
                 setup.ui.labelled(Tone::Attention, "kept", &kept);

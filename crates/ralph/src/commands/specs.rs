@@ -48,7 +48,7 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
     if found.specs.is_empty() && found.problems.iter().all(SpecProblem::is_empty_backlog) {
         let none: [SpecRow; 0] = [];
         print_either(setup.ui, setup.json, &none, || {
-            vec![styled!("no specs yet; `ralph specs new \"Title\"` makes one")]
+            vec![styled!("no specs yet; `ralph specs new \"Title\"` creates one")]
         })?;
         return Ok(Exit::Done);
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
         if let Some(state) = scout.find_state()? {
             Trust::forget(&state).map_err(CliError::failed)?;
         }
-        ui.line("forgotten; `trust.always` in your own configuration is yours to edit");
+        ui.line("forgotten; to undo --always, edit `trust.always` in your own configuration");
         return Ok(Exit::Done);
     }
     if args.always {

@@ -39,7 +39,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
     let known = |id: &str| ids.has(id) || is_unsure();
     let found = examine(&home.path, &known);
     if let Some(Some(gap)) = unsure.get() {
-        let told = format!("ids that the plan no longer has were not looked up: {gap}");
+        let told = format!("ids of former tasks were not checked: {gap}");
         scout.ui.note(&told);
     }
     let mut report = Report {
@@ -63,12 +63,12 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
 fn lines(ui: Ui, report: &Report, home: &Utf8Path) -> Vec<StyledLine> {
     if report.problems.is_empty() {
         let files = plural(report.files as u64, "file");
-        return vec![styled!("{} {files} in `{home}`", ui.paint(Tone::Good, "sound:"))];
+        return vec![styled!("{} {files} in `{home}`", ui.paint(Tone::Good, "OK:"))];
     }
     let mut lines = Vec::new();
     for problem in &report.problems {
         let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-        let label = ui.paint(Tone::Bad, "wrong:");
+        let label = ui.paint(Tone::Bad, "error:");
         lines.push(styled!("{label} {}{line}: {}", problem.path, problem.message));
         if let Some(mend) = &problem.mend {
             lines.push(styled!("{} {mend}", ui.paint(Tone::Attention, "hint:")));

@@ -89,7 +89,7 @@ fn unknown_commands(room: &GateRoom, commits: &[Oid], trusted: &PinnedGates) -> 
 
 /// Shows the receipts' commands, and asks whether they may run.
 fn ask_about(ui: Ui, commands: &[String]) -> Result<(), CliError> {
-    let what = "the receipts name commands that your trusted settings do not:";
+    let what = "the receipts contain commands that your trusted settings do not:";
     ui.labelled(Tone::Attention, "verify", what);
     for command in commands {
         ui.important(styled!("  {command}"));

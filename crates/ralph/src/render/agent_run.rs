@@ -273,7 +273,7 @@ fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
         }
         RunOutcome::Interrupted => (Tone::Attention, "stopped", "interrupted".to_owned()),
         RunOutcome::Withdrawn => {
-            (Tone::Attention, "stopped", "you decided on its item meanwhile".to_owned())
+            (Tone::Attention, "stopped", "you decided about its item during the run".to_owned())
         }
         RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
             let until = resets_at.map(|at| format!(", which resets at {}", local_time(at, now())));

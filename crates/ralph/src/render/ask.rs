@@ -111,7 +111,7 @@ impl AskPerson for TerminalPerson {
         self.put(inquiry, "");
         let ui = self.ui;
         if let Some(default) = default.filter(|default| !default.is_empty()) {
-            ui.important(ui.paint(Tone::Faint, "  Enter takes this:"));
+            ui.important(ui.paint(Tone::Faint, "  press Enter for:"));
             for line in shown_lines(default) {
                 ui.important(styled!("    {line}"));
             }
@@ -161,8 +161,9 @@ impl AskPerson for TerminalPerson {
                     if let Some(index) = option_meant(&text, options) {
                         return Ok(index);
                     }
-                    self.ui
-                        .important("  please answer with a number, or with how an option begins");
+                    self.ui.important(
+                        "  please answer with a number or the first letters of an option",
+                    );
                 }
                 Typed::End => return Ok(default),
                 Typed::Stop => return Err(NoReply::Interrupted),

@@ -104,8 +104,7 @@ pub(crate) fn show_end(ui: Ui, gate: &GateSpec, run: &GateRun) {
     let refused = ["Permission denied", "EACCES", "Operation not permitted", "os error 13"];
     let cut_off = !gate.net || !gate.unix;
     if cut_off && refused.iter().any(|sign| text.contains(sign)) {
-        let hint = "gates may write their checkout only; `net = true` lets one connect (also to this machine), \
-                    `unix = true` use unix sockets";
+        let hint = "gates can only write in their checkout; `net = true` allows network connections (also to this machine), `unix = true` allows Unix sockets";
         ui.labelled(Tone::Attention, "hint", hint);
     }
 }

@@ -120,7 +120,7 @@ impl Subscriber for WorkflowScreen {
                 }
                 for left in &finished.not_taken {
                     let name = left.name.escape_debug();
-                    let text = format!("not taken: `{name}`: {}", left.reason);
+                    let text = format!("not kept: `{name}`: {}", left.reason);
                     self.labelled(Tone::Attention, "outbox", &text);
                 }
             }
@@ -250,7 +250,7 @@ pub(crate) fn line(entry: &JournalEntry, look: &Look) -> Option<(Tone, &'static 
         E::PersonNeeded(_) => (Tone::Attention, "waiting", "for your answer".to_owned()),
         E::GatesChanged(changed) => {
             let what = short(&changed.reason);
-            let text = format!("the gates changed; from now on: {what}");
+            let text = format!("the gates changed; in force from now on: {what}");
             (Tone::Attention, "note", text)
         }
         E::Note(note) => (Tone::Attention, "note", short(&note.reason)),
@@ -282,7 +282,7 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
         E::Landed(landed) => {
             let commit = short_id(&landed.commit);
             let merged =
-                if landed.merge == Some(true) { ", merged with what came meanwhile" } else { "" };
+                if landed.merge == Some(true) { ", merged with newer commits" } else { "" };
             let place = landed.repository.as_ref().map(|name| format!(" of {name}"));
             let place = place.unwrap_or_default();
             let waits = landed.waits.as_ref().map(|why| format!("; {why}")).unwrap_or_default();

@@ -107,7 +107,7 @@ fn a_rehearsed_agent_asks_in_order_and_each_request_is_journalled_with_all_it_sa
     let not_given = logged(&place, "mutation_requested")[0]["text"].clone();
     assert_eq!(
         not_given,
-        "`ralph task done t-9` is refused, for this run as builder was not given `t-9`: leave it to a run that is."
+        "`ralph task done t-9` is refused: this run as builder was not given `t-9`: leave it to a run that is."
     );
     assert!(report.finished.to_string().contains("[channel] 0 requests accepted, 11 refused"));
 }
@@ -185,7 +185,7 @@ fn a_flood_of_requests_is_cut_off_and_the_run_goes_on() {
     let report = shell(&place, "builder", command);
     assert_eq!(
         said(&report),
-        "error: only 1000 requests or 4 MiB of a run are looked at: end the run with what is done.\n1"
+        "error: only 1000 requests or 4 MiB of a run are looked at: end the run with what you have done.\n1"
     );
     assert_eq!(report.json["requests"], json!({"accepted": 0, "refused": 1000, "ignored": 4001}));
     assert_eq!(logged(&place, "mutation_requested").len(), 0);

@@ -386,7 +386,7 @@ fn after_a_kill_the_next_start_commits_what_was_in_flight_also_without_private_s
         let ended = stage.pipeline(&[]);
         ended.exits(0);
         if is_lost {
-            ended.says("what was in flight of 0001-greeting is taken up");
+            ended.says("the state of 0001-greeting was restored");
         }
         // The ignore file that Ralph itself adds to such a home is not damage.
         assert!(!ended.finished.stderr.contains("cannot be read"), "{}", ended.finished);
@@ -427,7 +427,7 @@ fn state_files_in_a_commit_are_a_reason_to_reject_and_other_changes_of_home_are_
     let blocks = [on("implementer", 1, &forges), on("implementer", 2, &mends)];
     let stage = Stage::with(&willing(&blocks), "", ONE);
     let (settings, spec) = (stage.read("ralph.toml"), stage.read("ralph/specs/0001-greeting.md"));
-    stage.pipeline(&[]).exits(0).says("left out of what landed").says("ralph.toml");
+    stage.pipeline(&[]).exits(0).says("those changes did not land").says("ralph.toml");
     assert_eq!(stage.runs(), "piiv");
     let tried = stage.json("ralph/specs/plans/0001-greeting.json")["tries"][0]["outcome"].clone();
     assert!(tried.as_str().unwrap().contains(done), "{tried}");

@@ -323,7 +323,7 @@ fn an_item_that_was_begun_in_the_checkout_goes_on_there_and_the_next_one_does_no
     stage
         .pipeline(&[])
         .exits(0)
-        .says("0001-greeting was begun in your checkout: it goes on there until it ends");
+        .says("work on 0001-greeting began in your checkout and continues there until it ends");
     assert_eq!(stage.runs(), "piivpiv");
     assert_eq!(
         (stage.read("greeting.txt"), stage.read("more.txt")),

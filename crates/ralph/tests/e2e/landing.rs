@@ -149,7 +149,7 @@ fn a_spec_that_the_person_edits_meanwhile_is_taken_up_and_that_is_said() {
         stage.place.commit_all("edited");
     });
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("you changed the spec meanwhile"), "{said}");
+    assert!(said.contains("you changed the spec during the run"), "{said}");
     assert!(stage.prompt("verifier", 1).contains("Another text."));
 }
 
@@ -175,7 +175,7 @@ fn work_that_waits_for_a_changed_checkout_is_said_to_wait_with_what_to_do() {
     refused.exits(1).prints("commit, stash or remove them, then run `ralph land` again");
     assert_eq!(stage.read("greeting.txt"), "half written\n");
     fs::remove_file(stage.file("greeting.txt")).unwrap();
-    stage.ralph(&["status"]).prints("waiting to land: `ralph land` brings your checkout along");
+    stage.ralph(&["status"]).prints("waiting to land: `ralph land` updates your checkout");
     stage.ralph(&["land"]).exits(0);
     let status = stage.ralph(&["status"]);
     status.prints("; landed");

@@ -31,7 +31,7 @@ fn lost(person: impl FnOnce(&Stage)) -> Stage {
 /// Asserts that only a verifier runs, whatever the person did meanwhile.
 fn goes_on(stage: &Stage) {
     stage.script(&format!("{AGREES}[planner]\nexit 1\n[implementer]\nexit 1\n"));
-    stage.pipeline(&[]).exits(0).says("what was in flight of 0001-greeting is taken up");
+    stage.pipeline(&[]).exits(0).says("the state of 0001-greeting was restored");
     assert_eq!(stage.runs(), "pivv");
     assert_eq!(stage.read("greeting.txt"), "hello 1\n");
     assert_eq!(stage.json("ralph/specs/plans/0001-greeting.json")["attempts_used"], 0);

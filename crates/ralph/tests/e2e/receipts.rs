@@ -160,7 +160,7 @@ fn a_note_that_is_no_receipt_of_its_commit_does_not_hold() {
     for (text, expected) in [
         (note.as_str(), "is about"),
         ("looks good to me", "is not a receipt"),
-        (&note.replace("\"version\": 2", "\"version\": 99"), "newer ralph"),
+        (&note.replace("\"version\": 2", "\"version\": 99"), "newer Ralph"),
     ] {
         gated.place.env.git(&["notes", "--ref=ralph", "add", "--force", "--message", text, "HEAD"]);
         let finished = verify(&gated, &repo, &["HEAD"]);

@@ -86,7 +86,7 @@ fn names_of_copy_that_are_no_ignored_files_are_said() {
     stage
         .pipeline(&[])
         .exits(0)
-        .says("`.env.none` of [checkout] copy is no ignored file")
+        .says("`.env.none` of [checkout] copy is not an ignored file")
         .says("`notes.txt` is not copied into clones: git does not ignore it");
 }
 
@@ -104,7 +104,7 @@ fn setup_runs_in_slots_and_neither_what_it_changes_nor_what_it_makes_is_work() {
     stage
         .pipeline(&[])
         .exits(0)
-        .says("`setup` changed tracked files, which were put back: README.md");
+        .says("`setup` changed tracked files, which were restored: README.md");
     let files = stage.git(&["show", "--name-only", "--format=", "HEAD~1"]);
     assert_eq!(files, "greeting.txt\nwho");
     assert_eq!(stage.read("README.md"), "A repository.\n");
@@ -127,7 +127,7 @@ fn caches_stay_warm_between_items_and_what_setup_changed_is_said_once() {
     let ended = stage.pipeline(&[]);
     ended.exits(0);
     assert_eq!((stage.read("one").trim(), stage.read("two").trim()), ("1", "2"));
-    let told = ended.finished.stderr.matches("which were put back").count();
+    let told = ended.finished.stderr.matches("which were restored").count();
     assert_eq!(told, 1, "{}", ended.finished);
     assert_eq!(stage.git(&["log", "--format=%s", "--", "cache"]), "");
 }

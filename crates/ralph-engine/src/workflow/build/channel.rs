@@ -135,14 +135,14 @@ fn related(
             let (task, count) = with_relation(task, "parent", given);
             if parts + count > MOST_PARTS {
                 return Err(Declined::Plan(format!(
-                    "a task is broken into at most {MOST_PARTS} subtasks, and {parts} are there: make them bigger."
+                    "a task is split into at most {MOST_PARTS} subtasks, and there are {parts} already: combine some."
                 )));
             }
             Ok(MutationRequest::TaskAdd { task })
         }
         (Role::Decomposer, MutationRequest::TaskDelete { id }) if parts < FEWEST_PARTS => {
             Err(Declined::Plan(format!(
-                "{id} can go when at least {FEWEST_PARTS} subtasks have taken its place; {parts} were added."
+                "{id} can be deleted once it is split into at least {FEWEST_PARTS} subtasks; {parts} were added."
             )))
         }
         (Role::Investigator, MutationRequest::TaskAdd { task }) if asker.given.len() == 1 => {

@@ -161,7 +161,7 @@ impl Build<'_, '_> {
         self.settle(task, &TaskFact::LaidAside { run: result.run.clone() })?;
         let kept = kept.map_or("committed".to_owned(), |name| format!("kept in {name}"));
         let reason = format!(
-            "`{task}` was no longer pending when its run ended; what the run made is {kept}, and not judged"
+            "`{task}` was no longer pending when its run ended; the run's work is {kept}, and not judged"
         );
         self.tell(Note { spec: None, task: Some(task.to_owned()), reason })?;
         Ok(Turn::Progress)

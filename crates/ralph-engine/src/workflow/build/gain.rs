@@ -14,7 +14,7 @@ use crate::digest;
 use crate::state::Entry;
 use crate::workflow::WorkflowError;
 
-const GAINS: Entry<Gain> = Entry::new("rounds", "rounds without a gain are counted anew");
+const GAINS: Entry<Gain> = Entry::new("rounds", "rounds without a gain are counted from zero");
 
 /// How the count of what is left went, for one spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ const WORKFLOW: &str = "plan";
 const ITEM: &str = "plan";
 
 /// The spec that is being planned, by the path of its plan.
-const UNDER_WAY: Entry<UnderWay> = Entry::new("planning", "its planning begins anew");
+const UNDER_WAY: Entry<UnderWay> = Entry::new("planning", "its planning starts over");
 
 /// What becomes of the tasks that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

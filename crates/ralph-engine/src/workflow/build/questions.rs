@@ -119,7 +119,7 @@ impl Build<'_, '_> {
         self.project.enter(self.session, task)?;
         let Some(before) = BEFORE.load(&self.session.context.state, task)? else {
             // The base is no longer known, so the work cannot be judged: it starts over.
-            let reason = "what was done cannot be judged any more".to_owned();
+            let reason = "the work can no longer be judged".to_owned();
             let reasons = vec![ReasonText::new("cannot_be_judged", &reason)];
             return self.reject(task, None, Rejection::plain(reason), reasons);
         };
@@ -251,8 +251,7 @@ impl Build<'_, '_> {
     ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
         let tasks = super::stages::json(&plan.task_view(task));
         let feedback = format!(
-            "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: look whether \
-             that is so, and say in your last message what you think and why. A person decides."
+            "The builder of {task} says that nothing has to change ({reason}). Do not accept or reject it: check whether that is true, and say in your last message what you think and why. A person decides."
         );
         let item = format!("{task}{OPINION}");
         // Trouble of this run is counted apart from the task's own.

@@ -226,7 +226,7 @@ impl Build<'_, '_> {
     fn give_up_on(&mut self, task: &Task<'_>) -> Result<Turn<BuildEnd>, WorkflowError> {
         let (id, name) = (task.id.to_string(), task.name.to_string());
         let description = format!(
-            "Task {id} ({name}) was killed ({}), and its like were broken up {DEEPEST} times already: find another way",
+            "Task {id} ({name}) was killed ({}), after {DEEPEST} levels of splitting: find another way",
             task.kill.as_deref().unwrap_or("timeout")
         );
         let added = self.plan.with_context(DoneAt::Unborn, |context| {

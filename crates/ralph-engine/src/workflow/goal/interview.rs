@@ -157,13 +157,13 @@ impl<'r, 's> Interview<'r, 's> {
     fn choose_existing(&mut self, prd: &Prd) -> Result<Turn<InterviewEnd>, WorkflowError> {
         let path =
             from_root(&self.session.context.workspace.root, &self.store.prd_path()).to_string();
-        let mut context = vec![format!("There is a PRD already ({path}):")];
+        let mut context = vec![format!("A PRD already exists ({path}):")];
         context.extend(prd.summary());
         let options = ["update it", "overwrite it"];
         let inquiry = Inquiry {
             id: "existing",
             context: &context,
-            question: "What becomes of it when the new one is approved?",
+            question: "What should happen to it when the new one is approved?",
             consent: None,
         };
         let choice = match self.person.choose(&inquiry, &options, 0) {
@@ -259,11 +259,11 @@ impl<'r, 's> Interview<'r, 's> {
             return Ok(());
         }
         if self.project.committer.commits() {
-            let message = "ralph: home before a new PRD";
+            let message = "ralph: save home before a new PRD";
             return self.project.commit_home(self.session, message, None);
         }
         let kept = self.store.copy_prd(self.now())?;
-        let reason = format!("the PRD that was there is kept as `{kept}`");
+        let reason = format!("the previous PRD is kept as `{kept}`");
         Ok(self.session.record(Note { reason, ..Note::default() })?)
     }
 
@@ -278,7 +278,7 @@ impl<'r, 's> Interview<'r, 's> {
         let mut map = self.store.map()?;
         if map.len() > MOST_MAP {
             map.truncate(map.floor_char_boundary(MOST_MAP));
-            map.push_str("\n\n(The map goes on; read its file.)\n");
+            map.push_str("\n\n(The map continues; read its file.)\n");
         }
         let draft = state.last_prd_draft.as_ref().map(Prd::render);
         let updated = prd.filter(|_| state.existing_prd == Some(ExistingPrd::Update));
@@ -420,7 +420,7 @@ fn not_gates(answer: &str, gates: &[String]) -> Option<String> {
         others.first()?.split_whitespace().map(|word| format!("{word:?}")).collect();
     let others: Vec<String> = others.iter().map(|command| format!("`{command}`")).collect();
     Some(format!(
-        "no gate runs {}, so agents are told of it, and it decides nothing; to have Ralph check with it, add to ralph.toml: \
+        "no gate runs {}: agents are asked to run it, but it decides nothing; to have Ralph check it, add to ralph.toml: \
          [[gate]] with name = \"check\" and run = [{}]",
         others.join(", "),
         words.join(", ")

@@ -31,7 +31,7 @@ use crate::workflow::{WorkflowError, unfinished};
 const WORKFLOW: &str = "understand";
 
 /// The map as it was before the run under way, by the workflow's name.
-const BEGUN: Entry<Begun> = Entry::new("understand", "the topic that was looked at begins anew");
+const BEGUN: Entry<Begun> = Entry::new("understand", "the topic in progress starts over");
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Begun {
@@ -122,7 +122,7 @@ impl<'r, 's> Understand<'r, 's> {
         if !std::mem::take(&mut self.asks) {
             return None;
         }
-        let question = "Go on with the next topic?";
+        let question = "Continue with the next topic?";
         self.options.pause.take(self.session, self.person, question, UnderstandEnd::Quit)
     }
 
@@ -156,7 +156,7 @@ impl<'r, 's> Understand<'r, 's> {
             return Ok(Some(why));
         }
         let Some(left) = result.file(MAP_FILE) else {
-            return Ok(Some(format!("{MAP_FILE} was not in the outbox any more")));
+            return Ok(Some(format!("{MAP_FILE} is missing from the outbox")));
         };
         let taken = match take_map(&begun.map, left, &begun.topic) {
             Ok(taken) => taken,

@@ -145,8 +145,7 @@ impl PersonsRepository {
         };
         Ok(match renamed {
             Some(name) => format!(
-                "the branch `{branch}`, which work lands on, was renamed to `{name}` meanwhile; nothing is lost: start \
-                 again to go on with `{name}`"
+                "the branch `{branch}`, which work lands on, was renamed to `{name}` meanwhile; nothing is lost: start again to continue on `{name}`"
             ),
             None => format!(
                 "the branch `{branch}`, which work lands on, is gone; nothing is lost: make it again (`git branch \
@@ -360,24 +359,23 @@ pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) ->
             (format!("a {operation} is under way"), format!("end the {operation}"))
         }
         WaitReason::Busy => (
-            "another git is at work in it".to_owned(),
-            "let it end (`.git/index.lock` is what a dead one leaves)".to_owned(),
+            "another git process is using it".to_owned(),
+            "wait for it to end (if it crashed, remove `.git/index.lock`)".to_owned(),
         ),
         WaitReason::SeveralWorktrees => (
             "several worktrees have the branch checked out".to_owned(),
             "check another branch out in all but one".to_owned(),
         ),
         WaitReason::Unavailable => (
-            "its directory is not there".to_owned(),
-            "bring it back, or remove that worktree".to_owned(),
+            "its directory does not exist".to_owned(),
+            "restore it, or remove that worktree".to_owned(),
         ),
         WaitReason::NeedsFilter { filter } => {
             return Some(format!(
-                "your checkout of `{branch}` waits: your filter `{filter}` has to write {files}; `git merge --ff-only \
-                 refs/ralph/landed/{branch}` lets it"
+                "your checkout of `{branch}` waits: your filter `{filter}` has to write {files}; run `git merge --ff-only refs/ralph/landed/{branch}`"
             ));
         }
-        WaitReason::Refused { message } => (message.clone(), "put that right".to_owned()),
+        WaitReason::Refused { message } => (message.clone(), "fix that".to_owned()),
     };
     Some(format!("your checkout of `{branch}` waits: {why}; {what}, {then}"))
 }

@@ -33,7 +33,7 @@ use crate::workflow::WorkflowError;
 
 /// What the draft of a home was last brought in line with, by the path of the home.
 pub(super) const SEEN: Entry<Seen> =
-    Entry::new("drafts", "what is in flight is told from your files by refs alone");
+    Entry::new("drafts", "what is in flight is known from refs alone");
 
 /// Files that agents keep notes in; both sides' lines are kept.
 pub(super) const NOTES: [&str; 2] = ["SCRATCHPAD.md", "progress.txt"];

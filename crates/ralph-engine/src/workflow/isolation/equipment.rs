@@ -78,7 +78,7 @@ impl Equipment<'_> {
         let missing = found.missing.iter();
         self.notes.extend(missing.map(|name| {
             format!(
-                "`{name}` of [checkout] copy is no ignored file of your checkout; it is not copied"
+                "`{name}` of [checkout] copy is not an ignored file of your checkout; it is not copied"
             )
         }));
         Ok(found.files)
@@ -126,7 +126,7 @@ impl Equipment<'_> {
         let put_back: Vec<String> = after.changed.iter().map(|path| shown(path)).collect();
         if !put_back.is_empty() && last.is_none_or(|last| last.put_back != put_back) {
             self.notes.push(format!(
-                "`setup` changed tracked files, which were put back: {}",
+                "`setup` changed tracked files, which were restored: {}",
                 put_back.join(", ")
             ));
         }
@@ -148,14 +148,14 @@ impl Equipment<'_> {
             |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
         if !unfilled.submodules.is_empty() {
             self.notes.push(format!(
-                "submodules are empty in the agent's clone, as your repository lacks their commits: {} (`git submodule \
+                "submodules are empty in the agent's clone, because your repository lacks their commits: {} (`git submodule \
                  update --init --recursive` fetches them)",
                 names(&unfilled.submodules)
             ));
         }
         if !unfilled.lfs.is_empty() {
             self.notes.push(format!(
-                "LFS files are pointers in the agent's clone, as your repository lacks their contents: {} (`git lfs pull` \
+                "LFS files are pointers in the agent's clone, because your repository lacks their contents: {} (`git lfs pull` \
                  fetches them)",
                 names(&unfilled.lfs)
             ));

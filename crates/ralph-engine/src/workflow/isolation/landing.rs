@@ -215,7 +215,7 @@ impl Clones {
                 return Ok(LandingEnd::Landed { level });
             }
         }
-        let why = "the branch was moved by others each time".to_owned();
+        let why = "the branch was moved by another process each time".to_owned();
         Ok(LandingEnd::Refused { why, tips: self.tips()? })
     }
 
@@ -458,7 +458,7 @@ impl Clones {
             return Ok(());
         }
         let reason = format!(
-            "the work also changed {}, which is yours to change; that was left out of what landed",
+            "the work also changed {}, which only you may change; those changes did not land",
             paths.join(", ")
         );
         Ok(session.record(Note { reason, ..Note::default() })?)
@@ -513,7 +513,7 @@ impl Clones {
             self.how_to_begin_anew(request)?
         } else if self.stand_at_merges(state, request.item, prepared)? {
             format!(
-                "Your branch stands at the merge of both now (`{}` is what it was merged with). Make sure that everything \
+                "Your branch is now at the merge of both (`{}` is what it was merged with). Make sure that everything \
                  passes there, commit, and claim the result as before.",
                 slots::TIP_NAME
             )
@@ -540,7 +540,7 @@ impl Clones {
             Obstacle::Rejected { reasons } => {
                 let reasons: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
                 format!(
-                    "Your work passes by itself, but not together with what the branch has become:\n\n{}\n\n{merge}",
+                    "Your work passes by itself, but not together with newer commits of the branch:\n\n{}\n\n{merge}",
                     reasons.join("\n\n")
                 )
             }
@@ -553,7 +553,7 @@ impl Clones {
             format!("half landed: the work in `{}` has landed already", landed.join("`, `"));
         session.record(Note { reason: landed.clone(), ..Note::default() })?;
         Ok(LandingEnd::Refused {
-            why: format!("{why}\n\nThis item is {landed}; only the rest is to be put right."),
+            why: format!("{why}\n\nThis item is {landed}; only the rest needs fixing."),
             tips,
         })
     }
@@ -595,7 +595,7 @@ impl Clones {
             picks.push(format!("`git cherry-pick {change}`{place}"));
         }
         Ok(format!(
-            "The person has rewritten the branch or moved it back, and your clone was made anew at its new tip. Apply \
+            "The person has rewritten the branch or moved it back, and your clone was recreated at its new tip. Apply \
              your change there ({}), resolve what conflicts, make sure that everything passes, commit, and claim the \
              result as before.",
             picks.join(", ")

@@ -221,7 +221,7 @@ impl Clones {
             })?;
             return Ok(None);
         }
-        Err(WorkflowError::Branch(format!("`{branch}` was moved by others each time")))
+        Err(WorkflowError::Branch(format!("`{branch}` was moved by another process each time")))
     }
 
     fn reverted(

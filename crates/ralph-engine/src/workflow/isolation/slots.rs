@@ -21,7 +21,7 @@ use crate::workflow::repositories::{commit_id, key, oid};
 
 /// Which slot an item has.
 pub(super) const SLOTS: Entry<SlotRecord> =
-    Entry::new("slots", "work on it begins anew, in another clone");
+    Entry::new("slots", "work on it starts over in another clone");
 
 /// What the tip of the run's branch is called in a slot, for people and agents.
 pub(super) const TIP_NAME: &str = "ralph/tip";
@@ -110,7 +110,7 @@ impl SlotPool {
                 // Left alone, never waited for.
                 Err(WorkflowError::Slot(SlotError::Uncleared { directory, .. })) => {
                     equipment.notes.push(format!(
-                        "slot {number} cannot be cleared and is not used any more: remove `{directory}` by hand"
+                        "slot {number} cannot be cleared and is no longer used: remove `{directory}` by hand"
                     ));
                 }
                 Err(error) => return Err(error),
@@ -119,7 +119,7 @@ impl SlotPool {
         unreachable!("there are more numbers than slots that cannot be cleared")
     }
 
-    /// Opens one clone of a slot as the item's last run left it; `None` if it is not there any more, or damaged.
+    /// Opens one clone of a slot as the item's last run left it; `None` if it no longer exists, or damaged.
     pub(super) fn open_clone(
         &self,
         number: u32,

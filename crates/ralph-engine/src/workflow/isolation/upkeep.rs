@@ -54,7 +54,7 @@ pub fn waiting(
             let Some(short) = landed.name.strip_prefix(LANDED) else { continue };
             let outcome = git.look_at_following(&format!("refs/heads/{short}"))?;
             let waits = why_it_waits(short, &outcome, THEN_LAND)
-                .unwrap_or_else(|| "`ralph land` brings your checkout along".to_owned());
+                .unwrap_or_else(|| "`ralph land` updates your checkout".to_owned());
             let range = format!("refs/heads/{short}..{}", landed.id);
             let commits = git.range(&range)?.unwrap_or_default();
             branches.push(LandedBranch {

@@ -14,7 +14,7 @@ use crate::workflow::driver::Subject;
 
 /// The checks that were detected for each task.
 pub(super) const DETECTED: Entry<Vec<GateSpec>> =
-    Entry::new("loop-detected", "gates are detected anew");
+    Entry::new("loop-detected", "gates are detected again");
 
 /// The gate that builds a web app.
 pub(super) const BUILD: &str = "build-succeeds";

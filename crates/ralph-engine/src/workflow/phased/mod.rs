@@ -116,7 +116,7 @@ fn item_of(task: u32) -> String {
 }
 
 /// The number of the last task that a command ended with as done.
-const TOLD: Entry<u32> = Entry::new("loop-told", "the end of the last task is told again");
+const TOLD: Entry<u32> = Entry::new("loop-told", "the end of the last task is reported again");
 
 impl<'r, 's> Phased<'r, 's> {
     /// Opens the loop, unless its mailbox belongs to another tool.

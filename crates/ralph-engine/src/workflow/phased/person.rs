@@ -123,7 +123,7 @@ impl Phased<'_, '_> {
                 Turn::Progress
             }
             (_, None) => {
-                let answer = "what was done cannot be judged any more".to_owned();
+                let answer = "the work can no longer be judged".to_owned();
                 self.settle(&LoopFact::Objected { answer })?;
                 Turn::Again
             }

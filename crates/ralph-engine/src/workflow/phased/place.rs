@@ -27,7 +27,7 @@ use crate::workflow::repositories::{BEFORE, key};
 use crate::workflow::review;
 
 /// What the mailboxes of a task agreed on.
-const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared anew");
+const AGREED: Entry<Agreed> = Entry::new("loop-mail", "the mailboxes are compared from scratch");
 
 impl Phased<'_, '_> {
     /// The directory used in place of the workspace.
@@ -85,7 +85,9 @@ impl Phased<'_, '_> {
         let told = exchange(persons, own, &mut agreed, &PASSING, direction)?;
         AGREED.save(state, &item, &agreed)?;
         for name in told.kept {
-            self.note(format!("you changed a file of the mailbox meanwhile: yours is in {name}"))?;
+            self.note(format!(
+                "you changed a file of the mailbox during the run: your version is in {name}"
+            ))?;
         }
         if direction == Direction::Out && !told.left_out.is_empty() {
             let names: Vec<&str> = told.left_out.iter().take(10).map(String::as_str).collect();
@@ -262,7 +264,7 @@ impl Phased<'_, '_> {
         match self.project.revert(self.session, &request)? {
             RevertEnd::Reverted => Ok(()),
             RevertEnd::NotThere { branch } => Err(WorkflowError::Rollback(format!(
-                "task {task} did not land on `{branch}`, or was taken out of it: name its branch with `--onto`"
+                "task {task} did not land on `{branch}`, or was removed from it: name its branch with `--onto`"
             ))),
             RevertEnd::Conflict { paths } => Err(WorkflowError::Rollback(format!(
                 "later commits changed what task {task} did in {}: revert it by hand",

@@ -145,8 +145,7 @@ impl Phased<'_, '_> {
         reason: &str,
     ) -> Result<WorkflowStep<PhasedEnd>, WorkflowError> {
         let feedback = format!(
-            "The builder says that nothing has to change ({reason}). Do not accept or reject anything: look whether that is \
-             so, and say in your last message what you think and why. A person decides."
+            "The builder says that nothing has to change ({reason}). Do not accept or reject anything: check whether that is true, and say in your last message what you think and why. A person decides."
         );
         let (item, works) = (&format!("{item}{OPINION}"), self.heads()?);
         self.inquire(record, &VerifierInquiry { item, feedback: &feedback, works })

@@ -13,7 +13,7 @@ use crate::workflow::driver::forget_troubles;
 use crate::workflow::isolation::landing::take_in;
 use crate::workflow::repositories::BEFORE;
 
-pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop", "the task of the loop begins anew");
+pub(super) const LOOPS: Entry<LoopRecord> = Entry::new("loop", "the task of the loop starts over");
 
 /// There is one loop in a workspace.
 pub(super) const KEY: &str = "loop";

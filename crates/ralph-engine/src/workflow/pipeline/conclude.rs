@@ -98,7 +98,7 @@ impl SpecWork<'_, '_, '_> {
         let project = &self.pipeline.project;
         let works = project.repositories.work_of(&before)?;
         match project.keep_given_up(&self.item, &works, &base)? {
-            Some(name) => self.note(format!("what its run made is kept in {name}")),
+            Some(name) => self.note(format!("the work of its run is kept in {name}")),
             None => Ok(()),
         }
     }
@@ -266,9 +266,10 @@ impl SpecWork<'_, '_, '_> {
             let ending = result.answer().ending();
             let wanted = &self.pipeline.options.magic_phrase;
             for_agent.push(format!(
-                "Your last lines were {ending:?}. Wanted are, as the last two lines: the commit's hash, then `{wanted}`."
+                "Your last lines were {ending:?}. The last two lines must be the commit's hash, then `{wanted}`."
             ));
-            for_person.push(format!("Its last lines were {ending:?}."));
+            for_person
+                .push(format!("Its last lines were {ending:?}; the last must be `{wanted}`."));
         }
         let observed = reasons.iter().find_map(|reason| match reason {
             Reason::AnotherVerified { verified, .. } => Some(verified.to_string()),

@@ -95,7 +95,7 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         self.cases = None;
         self.pin()?;
-        self.pipeline.commit_home(self.spec, "goes on")?;
+        self.pipeline.commit_home(self.spec, "continues")?;
         let base = self.base()?;
         let state = &self.pipeline.session.context.state;
         let earlier = BEFORE.load(state, &self.item)?;

@@ -156,7 +156,7 @@ impl Pipeline<'_, '_> {
         if writes.is_empty() {
             return Ok(markers);
         }
-        self.write(spec, &writes, "is put in order")?;
+        self.write(spec, &writes, "is repaired")?;
         self.store.load(spec)
     }
 
@@ -300,7 +300,7 @@ impl SpecWork<'_, '_, '_> {
         let digest = list::digest(&self.pipeline.store, self.spec)?;
         let last = self.last_spec.replace(digest.clone());
         if last.is_some_and(|last| last != digest) {
-            self.note("you changed the spec meanwhile; the next run works with it".to_owned())?;
+            self.note("you changed the spec during the run; the next run uses it".to_owned())?;
         }
         match next(&markers, self.pipeline.options.limits()) {
             Action::Skip => Ok(WorkflowStep::Turn(Turn::End(done_end(&markers)))),
@@ -331,14 +331,14 @@ impl SpecWork<'_, '_, '_> {
         if self.pipeline.store.load(self.spec)?.done.is_none() {
             return Err(error);
         }
-        self.note("it was marked as done meanwhile; what its run made is kept".to_owned())?;
+        self.note("it was marked as done during the run; the run's work is kept".to_owned())?;
         Ok(Turn::Again)
     }
 
     /// Takes a plan that a person wrote.
     fn adopt(&mut self, number: u32) -> Result<Turn<SpecEnd>, WorkflowError> {
         let base = self.pipeline.project.repositories.base()?;
-        self.settle(&Fact::PlanAdopted { number, base }, "takes the plan by hand")?;
+        self.settle(&Fact::PlanAdopted { number, base }, "uses the plan written by hand")?;
         let store = &self.pipeline.store;
         let plan_file = store.relative_to_home(&store.path(self.spec.plan_md()));
         self.tell(|spec| PlanAdopted { spec, plan_file })?;

@@ -37,17 +37,13 @@ impl Stories<'_, '_> {
             StoryInPrd::Gone | StoryInPrd::Passes => {
                 self.back_to_branches(item)?;
                 self.settle(item, &StoryFact::LaidAside { run })?;
-                self.note(
-                    "the story was removed or passes by now; what its run made does not land",
-                )?;
+                self.note("the story was removed or passes by now; its run's work does not land")?;
                 return Ok(Turn::Progress);
             }
             StoryInPrd::Failing { changed: true } => {
                 self.back_to_branches(item)?;
                 self.settle(item, &StoryFact::Outdated { run })?;
-                self.note(
-                    "the story was changed meanwhile; the next run goes on with its new text",
-                )?;
+                self.note("the story was changed during the run; the next run uses its new text")?;
                 return Ok(Turn::Progress);
             }
             StoryInPrd::Failing { changed: false } => {}
@@ -56,14 +52,14 @@ impl Stories<'_, '_> {
             if self.project.is_in_place() {
                 return Ok(Turn::Again);
             }
-            let why = format!("Nothing follows from the last run: {CLONE_LOST}.");
+            let why = format!("The last run cannot be judged: {CLONE_LOST}.");
             let reasons = vec![ReasonText::new("run_unfinished", &why)];
             return self.reject(item, Some(run), Rejection::plain(why), reasons);
         };
         let is_claimed = self.has_touched_passes_alone(result);
         if let Some(why) = unfinished(&result.outcome).filter(|_| !is_claimed) {
             self.back_to_branches(item)?;
-            let why = format!("The last run ended without a result that counts: {why}.");
+            let why = format!("The last run ended without a usable result: {why}.");
             let reasons = vec![ReasonText::new("run_unfinished", &why)];
             return self.reject(item, Some(run), Rejection::plain(why), reasons);
         }

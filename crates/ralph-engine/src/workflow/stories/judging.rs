@@ -109,7 +109,7 @@ impl Stories<'_, '_> {
             return Ok(Turn::Progress);
         }
         let Some(first) = works.first() else {
-            let why = "there is no commit".to_owned();
+            let why = "no commit found".to_owned();
             let reasons = vec![ReasonText::new("no_commit", &why)];
             return self.reject(item, run, Rejection::plain(why), reasons);
         };

@@ -225,7 +225,7 @@ impl<'r, 's> Stories<'r, 's> {
         if !std::mem::take(&mut self.pauses) {
             return None;
         }
-        let question = "Go on with the next iteration?";
+        let question = "Continue with the next iteration?";
         self.options.pause.take(self.session, self.person, question, StoriesEnd::Quit)
     }
 }

@@ -25,7 +25,7 @@ const LARGEST: usize = 4 << 20;
 
 /// The progress file as the run under way was given it, by item.
 const NOTES: Entry<GivenNotes> =
-    Entry::new("story_notes", "notes that its last run was given may be taken for new ones");
+    Entry::new("story_notes", "notes given to its last run may count as new ones");
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct GivenNotes {

@@ -126,7 +126,7 @@ impl Stories<'_, '_> {
             }
             (_, None) => {
                 // The base is no longer known, so the work cannot be judged: it starts over.
-                let why = "what was done cannot be judged any more".to_owned();
+                let why = "the work can no longer be judged".to_owned();
                 let reasons = vec![ReasonText::new("cannot_be_judged", &why)];
                 self.reject(item, None, Rejection::plain(why), reasons)?
             }

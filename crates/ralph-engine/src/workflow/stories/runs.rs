@@ -158,15 +158,14 @@ impl Stories<'_, '_> {
             repositories.checkouts_for_verifier(context, &pinned, &works, tell)
         })?;
         let Some(first) = checkouts.first() else {
-            let message = "there is no commit to look at".to_owned();
+            let message = "no commit to look at".to_owned();
             return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
         };
         let text = json(story);
         let path = self.prd_in_checkout();
         let source = SpecText::new(&story.id, self.options.prd.as_str(), path, text.clone());
         let feedback = format!(
-            "The implementer of {} says that nothing has to change ({reason}). Do not accept or reject anything: look \
-             whether that is so, and say in your last message what you think and why. A person decides.",
+            "The implementer of {} says that nothing has to change ({reason}). Do not accept or reject anything: check whether that is true, and say in your last message what you think and why. A person decides.",
             story.id
         );
         let prompt = self.project.prompts.render(&VerifyPrompt {

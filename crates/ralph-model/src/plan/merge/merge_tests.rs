@@ -153,7 +153,7 @@ fn a_clash_is_shown_round_its_one_line_and_said_in_words() {
     );
     let (near, added) = (line("t-0", ""), line("t-9", ""));
     let (text, said) = merged(&[&near, &base], &[&near, &ours], &[&near, &theirs, &added]);
-    assert_eq!(said, ["`t-1`: both sides changed `name`, differently"]);
+    assert_eq!(said, ["`t-1`: both sides changed `name` differently"]);
     assert_eq!(
         text,
         format!(
@@ -171,7 +171,7 @@ fn both_sides_set_another_spec() {
     let merged = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes()).unwrap();
     assert_eq!(
         merged.conflicts[0].to_string(),
-        "the current spec: both sides changed `spec`, differently"
+        "the current spec: both sides changed `spec` differently"
     );
     let merged = merge(base.as_bytes(), base.as_bytes(), theirs.as_bytes()).unwrap();
     assert_eq!((merged.bytes, merged.conflicts), (theirs.into_bytes(), Vec::new()));
@@ -194,7 +194,7 @@ fn a_circle_that_only_both_sides_make_is_a_conflict() {
     let (a_on_b, b_on_a) =
         (line("t-a", ", \"deps\": [\"t-b\"]"), line("t-b", ", \"deps\": [\"t-a\"]"));
     let (_, said) = merged(&[&a, &b], &[&a_on_b, &b], &[&a, &b_on_a]);
-    let wanted = "together the sides make tasks wait for each other: t-a → t-b → t-a";
+    let wanted = "the merged dependencies form a cycle: t-a → t-b → t-a";
     assert_eq!(said, [format!("`t-a`: {wanted}"), format!("`t-b`: {wanted}")]);
     let (_, said) =
         merged(&[&a_on_b, &b_on_a], &[&a_on_b, &b_on_a, &line("t-c", "")], &[&a_on_b, &b_on_a]);

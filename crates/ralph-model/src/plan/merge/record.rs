@@ -27,7 +27,7 @@ impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Clash::Fields(fields) => {
-                write!(f, "both sides changed `{}`, differently", fields.join("`, `"))
+                write!(f, "both sides changed `{}` differently", fields.join("`, `"))
             }
             Clash::DoneAndReplaced => {
                 f.write_str("one side has it done, the other superseded or decomposed it")
@@ -36,11 +36,7 @@ impl fmt::Display for Clash {
                 f.write_str("one side rejected it, the other accepted or cancelled it")
             }
             Clash::Cycle { cycle } => {
-                write!(
-                    f,
-                    "together the sides make tasks wait for each other: {}",
-                    cycle.join(" → ")
-                )
+                write!(f, "the merged dependencies form a cycle: {}", cycle.join(" → "))
             }
         }
     }

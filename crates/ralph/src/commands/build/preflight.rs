@@ -88,9 +88,9 @@ pub(super) fn preflight(setup: &Setup, plan: &PlanFile, yes: bool) -> Result<boo
     if !plan.path().exists() {
         let path = plan.path();
         return Err(CliError::failed(format!(
-            "`{path}` is committed, but gone from the work tree"
+            "`{path}` is committed, but missing from the work tree"
         ))
-        .hint(format!("`git restore '{path}'` brings it back; `ralph plan <spec>` begins anew")));
+        .hint(format!("`git restore '{path}'` restores it; `ralph plan <spec>` starts over")));
     }
     if !yes && std::io::stdin().is_terminal() {
         render::important("plan.jsonl has uncommitted changes.");

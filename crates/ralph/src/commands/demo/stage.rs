@@ -72,7 +72,9 @@ impl DemoStage {
             let entries = fs::read_dir(&directory).map_err(|error| no_place(&directory, &error))?;
             if entries.count() > 0 {
                 let message = format!("`{directory}` is not empty");
-                return Err(CliError::usage(message).hint("name a directory that is not there yet"));
+                return Err(
+                    CliError::usage(message).hint("name a directory that does not exist yet")
+                );
             }
         }
         DemoStage { directory, keep, was_there }.settled()

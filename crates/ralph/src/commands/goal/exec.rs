@@ -25,7 +25,7 @@ use crate::setup::{OpenProject, Setup};
 pub(crate) fn exec(global: &GlobalArgs, args: &ExecArgs) -> Result<Exit, CliError> {
     if args.goal.is_none() && !args.interview.resume {
         return Err(CliError::usage("what is the goal?")
-            .hint("`ralph exec \"<goal>\"`, or `ralph exec --resume` to go on"));
+            .hint("`ralph exec \"<goal>\"`, or `ralph exec --resume` to continue"));
     }
     let flags = workflow_flags(&args.run.agent, args.run.in_place);
     let mut setup = Setup::load_for_goal(global, &flags, None)?.trusted(&flags)?;

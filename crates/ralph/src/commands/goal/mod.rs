@@ -64,12 +64,12 @@ pub(crate) fn plan(mut setup: Setup, args: &PlanArgs) -> Result<Exit, CliError> 
 
 /// Prints how to continue if the person stopped before the interview continued.
 fn stopped_before(setup: &Setup, again: &str) -> Exit {
-    setup.ui.important(format!("interrupted; `{again}` goes on with the interview"));
+    setup.ui.important(format!("interrupted; `{again}` continues the interview"));
     Exit::Interrupted
 }
 
 fn failed(error: WorkflowError) -> CliError {
-    CliError::failed(error).hint("nothing is lost: the same command with --resume goes on")
+    CliError::failed(error).hint("nothing is lost: the same command with --resume continues")
 }
 
 /// Decides who answers: a file, the person at the terminal, or no one.
@@ -90,7 +90,7 @@ fn person<'t>(
         return Err(CliError::person_needed(
             "an interview needs a terminal for its questions",
         )
-        .hint("`--non-interactive` takes answers from `--answers FILE` and consents from `--approve-prd` and its kind"));
+        .hint("`--non-interactive` takes answers from `--answers FILE` and consent from the `--approve-…` flags"));
     }
     Ok(Scripted { answers, consents, otherwise: Some(terminal), show })
 }
@@ -118,14 +118,16 @@ fn prepare(
             .hint("`ralph prd import` converts it, after showing what changes"));
     }
     let found = store.interview().map_err(|error| {
-        CliError::usage(error).hint("correct the file, or move it away to begin anew")
+        CliError::usage(error).hint("correct the file, or move it away to start over")
     })?;
     let map_was_missing = !store.map_path().exists();
     let start = match choose_start(options, goal, found, person)? {
         None => return Ok(None),
         Some(Start::Begin { goal, instead_of, .. }) => {
             if instead_of.as_ref().is_some_and(|old| !old.is_for(&goal)) {
-                setup.ui.note("an interview about another goal was begun here; its state is kept beside the new one");
+                setup
+                    .ui
+                    .note("an interview about another goal was in progress; its state is archived");
             }
             Start::Begin { goal, map_was_missing, instead_of }
         }
@@ -159,13 +161,13 @@ fn choose_start(
     match (goal, found) {
         (None, None) => {
             Err(CliError::usage("no interview in progress")
-                .hint("`ralph plan \"<goal>\"` begins one"))
+                .hint("`ralph plan \"<goal>\"` starts one"))
         }
         (None, Some(state)) => Ok(Some(Start::Resume(Box::new(state)))),
         (Some(goal), None) => Ok(begin(goal, None)),
         (Some(goal), Some(state)) if !state.is_for(goal) => {
             if options.resume {
-                let message = format!("the interview that was begun is about: {}", state.goal);
+                let message = format!("the interview in progress is about: {}", state.goal);
                 return Err(CliError::usage(message).hint(
                     "leave out the goal to continue it, or leave out --resume to start another",
                 ));
@@ -178,7 +180,7 @@ fn choose_start(
             let inquiry = Inquiry {
                 id: "resume",
                 context: &context,
-                question: "Go on with it? (No begins anew; its state is kept.)",
+                question: "Continue it? (No starts a new one and archives this one.)",
                 consent: None,
             };
             match person.confirm(&inquiry, true) {
@@ -197,9 +199,12 @@ fn where_it_stands(state: &GoalState) -> String {
             format!("The PRD for this goal was approved at {at}.")
         }
         (GoalStage::ReviewPrd, _) => {
-            "An interview about this goal was begun; its draft waits for your review.".to_owned()
+            "An interview about this goal is in progress; its draft waits for your review."
+                .to_owned()
         }
-        _ => format!("An interview about this goal was begun; it has {answers} of your answers."),
+        _ => format!(
+            "An interview about this goal is in progress; it has {answers} of your answers."
+        ),
     }
 }
 
@@ -228,7 +233,7 @@ fn open<'a>(
     let dirt = opened.project.dirt(context).map_err(CliError::failed)?;
     if opened.project.reads_in_clone() && !dirt.is_empty() {
         let files = plural(dirt.len() as u64, "changed file");
-        setup.ui.note(&format!("{files} of yours will not be seen (commit, or use --in-place)"));
+        setup.ui.note(&format!("agents will not see {files} of yours (commit, or use --in-place)"));
     }
     Ok(opened)
 }

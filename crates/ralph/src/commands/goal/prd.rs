@@ -63,14 +63,14 @@ fn convert(global: &GlobalArgs, args: &PrdImportArgs) -> Result<Exit, CliError> 
     }
     let git = &setup.config.git;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, git);
-    let message = "ralph: home before a PRD is imported";
+    let message = "ralph: save home before importing a PRD";
     if let Some(kept) = store.keep_prd(&committer, message, now()).map_err(CliError::failed)? {
-        ui.note(&format!("the PRD that was there is kept as `{kept}`"));
+        ui.note(&format!("the previous PRD is kept as `{kept}`"));
     }
     std::fs::create_dir_all(&setup.home.path).map_err(CliError::failed)?;
     store.write_prd(&prd).map_err(CliError::failed)?;
     let committer = HomeCommitter::open(&setup.git(), &setup.home.path, git);
-    committer.commit("ralph: a PRD, imported").map_err(CliError::failed)?;
+    committer.commit("ralph: import a PRD").map_err(CliError::failed)?;
     ui.labelled(Tone::Good, "written", target.as_str());
     if setup.json {
         print_json(&JsonImport { result: "imported", prd: &prd, changes: &changes })?;

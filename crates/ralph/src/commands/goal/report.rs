@@ -63,10 +63,10 @@ pub(super) fn report_interview(
         ))
         .hint(format!("`plan_transcript.md` in home has them; `{again}` tries again"))),
         InterviewEnd::NoDraft { turns } => Err(CliError::failed(format!(
-            "the planner asked for {} and drafted nothing that can be reviewed",
+            "the planner used all of {} without a draft to review",
             plural(u64::from(*turns), "turn")
         ))
-        .hint(format!("`{again}` goes on; another model may do better (--model)"))),
+        .hint(format!("`{again}` continues; another model may do better (--model)"))),
         InterviewEnd::Missing(missing) => Err(missing_reply(missing)),
         InterviewEnd::Violation { paths, diff } => {
             Err(violation("the interviewer", paths, diff.as_ref()))
@@ -88,17 +88,17 @@ fn missing_reply(missing: &MissingReply) -> CliError {
 fn missing_consent(step: ConsentStep) -> CliError {
     let flag = step.flag();
     let missing = CliError::person_needed(format!("this needs your consent: `{flag}`"))
-        .hint(format!("look at what is there, then run the command again with --resume {flag}"));
+        .hint(format!("review the result, then run the command again with --resume {flag}"));
     let without =
-        (step == ConsentStep::Understand).then_some("`--understand never` goes on without it");
+        (step == ConsentStep::Understand).then_some("`--understand never` continues without it");
     missing.hints(without)
 }
 
 pub(super) fn violation(who: &str, paths: &[String], diff: Option<&Utf8PathBuf>) -> CliError {
     let paths = paths.join(", ");
     let error =
-        CliError::failed(format!("{who} changed what it must not, and it was undone: {paths}"));
-    error.hints(diff.map(|diff| format!("what it had changed is in `{diff}`")))
+        CliError::failed(format!("{who} made forbidden changes, which were reverted: {paths}"));
+    error.hints(diff.map(|diff| format!("the changes are in `{diff}`")))
 }
 
 pub(super) fn report_stop(
@@ -137,7 +137,7 @@ pub(super) fn report_understanding(
         Ended::Stopped(stop) => return report_stop(setup, stop, again, None),
     };
     let (exit, result, reason) = match end {
-        UnderstandEnd::Complete => (Exit::Done, "complete", "no topic is left to map".to_owned()),
+        UnderstandEnd::Complete => (Exit::Done, "complete", "no topics are left to map".to_owned()),
         UnderstandEnd::Quit => (Exit::Done, "quit", "stopped".to_owned()),
         UnderstandEnd::OutOfIterations { mapped, left } => {
             let left = left.map_or_else(
@@ -150,7 +150,7 @@ pub(super) fn report_understanding(
             } else {
                 (Exit::Unfinished, "all iterations are used".to_owned())
             };
-            let reason = format!("{how}: {left}; `ralph understand` goes on");
+            let reason = format!("{how}: {left}; `ralph understand` continues");
             (exit, "out_of_iterations", reason)
         }
         UnderstandEnd::Violation { paths, diff } => {
@@ -197,7 +197,7 @@ pub(super) fn report_stories(
                     let failing = plural(*failing as u64, "story");
                     let fails = if failing.starts_with("1 ") { "fails" } else { "fail" };
                     let reason = format!(
-                        "all iterations are used, and {failing} {fails}; `ralph run` goes on"
+                        "all iterations are used, and {failing} {fails}; `ralph run` continues"
                     );
                     (Exit::Unfinished, reason)
                 }

@@ -107,7 +107,7 @@ fn prd_in_home(setup: &Setup, named: Option<&Utf8Path>) -> Result<Utf8PathBuf, C
 fn read_prd(path: &Utf8Path) -> Result<Prd, CliError> {
     let none = || {
         CliError::usage(format!("`{path}` has no stories"))
-            .hint("`ralph exec \"<goal>\"` makes a PRD by an interview")
+            .hint("`ralph exec \"<goal>\"` writes a PRD after an interview")
     };
     let bytes = read_optional(path).map_err(CliError::usage)?.ok_or_else(none)?;
     let prd = Prd::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| {
@@ -131,7 +131,7 @@ pub(super) fn implement(
     let named = match &job.branch {
         None if !prd.has_valid_branch() => {
             let name = &prd.branch_name;
-            return Err(CliError::usage(format!("`{path}`: git takes no branch named `{name}`"))
+            return Err(CliError::usage(format!("`{path}`: `{name}` is not a valid branch name"))
                 .hint("correct `branchName`, or name another one with --branch"));
         }
         None => Some(prd.branch_name.as_str()),
@@ -199,5 +199,5 @@ pub(super) fn implement(
 }
 
 fn failed(error: WorkflowError) -> CliError {
-    CliError::failed(error).hint("nothing is lost: `ralph run` goes on where it stopped")
+    CliError::failed(error).hint("nothing is lost: `ralph run` continues where it stopped")
 }

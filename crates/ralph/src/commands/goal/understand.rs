@@ -31,7 +31,9 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     let iterations = rounds::iterations(args.iterations, &lookup)?;
     let pause = rounds::pause(&args.rounds, &lookup)?;
     if args.ignored.branch.is_some() || args.ignored.allowed_paths.is_some() {
-        setup.ui.note("--branch and --allowed-paths have no effect: understand changes the map alone, and no branch");
+        setup.ui.note(
+            "--branch and --allowed-paths have no effect: `ralph understand` only changes the map",
+        );
     }
     let mut run = args.run.clone();
     run.stream |= rounds::is_raw(&args.rounds, &lookup);
@@ -52,7 +54,7 @@ pub(crate) fn understand(global: &GlobalArgs, args: &UnderstandArgs) -> Result<E
     let options = UnderstandOptions { iterations, listed: topics_in(&prompt), pause };
     let ended = Understand::new(&mut session, &project, &mut person, options).run();
     let ended = ended.map_err(|error| {
-        CliError::failed(error).hint("nothing is lost: `ralph understand` goes on")
+        CliError::failed(error).hint("nothing is lost: `ralph understand` continues")
     })?;
     drop(session);
     report_understanding(&setup, &ended, "ralph understand", args.iterations)

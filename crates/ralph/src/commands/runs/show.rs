@@ -106,7 +106,7 @@ fn kept(setup: &Setup, chosen: &Chosen<'_>, run: &RunView) -> Vec<StyledLine> {
         summary.lines().map(|line| styled!("          {}", line.trim_start())).collect();
     let name = if chosen.is_run { run.id.as_str() } else { chosen.item.unwrap_or_default() };
     let hint = format!(
-        "`ralph runs diff {name}` shows this work, `ralph runs take {name}` makes a branch of it"
+        "`ralph runs diff {name}` shows this work, `ralph runs take {name}` creates a branch for it"
     );
     lines.push(setup.ui.paint(Tone::Faint, &hint).into());
     lines

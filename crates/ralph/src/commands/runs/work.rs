@@ -63,7 +63,7 @@ pub(super) fn take(
     if taken == TakenBranch::InTheWay {
         let message =
             format!("branch `{branch}` already exists at another commit; it was not moved");
-        let hint = format!("name another one: ralph runs take {name} BRANCH");
+        let hint = format!("choose another name: ralph runs take {name} BRANCH");
         return Err(CliError::usage(message).hint(hint));
     }
     let json = JsonTaken { branch, commit: &work.commit, repository: &work.repository };

@@ -159,7 +159,7 @@ fn read_journal(setup: &Setup, journal: &mut Follower) -> Result<Vec<JournalNews
     let mut news = Vec::new();
     let taken = journal.take(|followed| {
         let Followed::Line(line) = followed else {
-            let told = "the journal was cut or replaced; from its beginning:";
+            let told = "the journal was truncated or replaced; reading it from the start:";
             return setup.ui.labelled(Tone::Attention, "note", told);
         };
         let entry = parse_line(line).ok();

@@ -17,7 +17,7 @@ pub(super) fn overview(setup: &Setup) -> Option<StoriesOverview> {
 pub(super) fn line(ui: Ui, found: &StoriesOverview) -> StyledLine {
     let next: Option<&FailingStory> = found.failing.first();
     let next = next.map(|story| format!("; next: {} {}", story.id, one_line(&story.title, 60)));
-    let branch = if found.branch_exists { "" } else { " (not made yet)" };
+    let branch = if found.branch_exists { "" } else { " (not created yet)" };
     styled!(
         "{}    {}{branch}: {} of {} pass{}",
         ui.paint(Tone::Strong, "stories"),

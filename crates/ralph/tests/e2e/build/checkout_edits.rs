@@ -63,7 +63,10 @@ fn a_plan_that_is_edited_by_hand_is_kept_and_asked_about_and_costs_the_agent_not
     go(&site);
     let (code, said) = running.finish();
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("ralph/plan.jsonl. Nobody can tell whether it was you"), "{said}");
+    assert!(
+        said.contains("ralph/plan.jsonl. Ralph cannot tell whether you changed them"),
+        "{said}"
+    );
     let kept = site.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/displaced"]);
     assert!(said.contains(&format!("git checkout {kept} -- ralph/plan.jsonl")), "{said}");
     assert_eq!(site.git(&["show", &format!("{kept}:ralph/plan.jsonl")]), edited.trim_end());

@@ -189,7 +189,7 @@ fn a_lock_of_somebody_else_is_explained_and_left_to_a_signed_commit() {
     fs::write(&lock, "").unwrap();
     let said = signed.exits(1, &["task", "add", "Wave"]);
     assert!(said.contains("main.lock` is locked"), "{said}");
-    assert!(said.contains("left by a process that no longer exists"), "{said}");
+    assert!(said.contains("a process that no longer exists left it"), "{said}");
     assert!(lock.exists());
 }
 
@@ -200,7 +200,7 @@ fn what_cannot_be_signed_is_written_and_committed_when_it_can_be() {
     let said = signed.exits(1, &["task", "add", "Wave"]);
     assert!(said.contains("the plan was changed, but not committed"), "{said}");
     assert!(said.contains("no secret key for you"), "{said}");
-    assert!(said.contains("taken from your own git configuration"), "{said}");
+    assert!(said.contains("the signing method comes from your own git configuration"), "{said}");
     assert!(said.contains("the next change to the plan commits this one along with it"), "{said}");
     assert_eq!(signed.site.records("task").len(), 2);
     assert_eq!(signed.subjects(), Vec::<String>::new());

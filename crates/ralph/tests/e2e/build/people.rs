@@ -126,7 +126,7 @@ fn a_plan_that_no_agent_could_work_on_is_refused_before_any_runs() {
     ];
     let tables = [
         (&twice[..], "line 4", "`t-aaaa` is already on line 2"),
-        (&knot[..], "line 2", "waits for itself"),
+        (&knot[..], "line 2", "depends on itself"),
     ];
     for (tasks, line, why) in tables {
         let site = Site::planned(&format!("{BUILDER}{VERIFIER}"), tasks);
@@ -301,7 +301,7 @@ fn a_run_on_a_task_that_a_person_takes_away_is_stopped_soon() {
         site.exits(0, word);
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{word:?}: {said}");
-        assert!(said.contains("what the run made is kept in refs/ralph/left/t-aaaa"), "{said}");
+        assert!(said.contains("the run's work is kept in refs/ralph/left/t-aaaa"), "{said}");
         assert_eq!(site.git(&["show", "refs/ralph/left/t-aaaa:made.txt"]), "x", "{word:?}");
         assert_eq!(site.logged("run_finished")[0]["outcome"]["kind"], "withdrawn", "{word:?}");
         assert_eq!(site.git(&["log", "--format=%s", "main", "--", "made.txt"]), "", "{word:?}");

@@ -286,7 +286,7 @@ fn that_the_spec_is_gone_is_said_before_anything_is_built() {
 /// The same rule in all workflows: text that is too long for a prompt must be read from its file.
 #[test]
 fn a_spec_that_is_too_long_for_a_prompt_is_cut_for_whoever_is_shown_it() {
-    let told = "expect-prompt (The spec goes on; read its file.)\n";
+    let told = "expect-prompt (The spec continues; read its file.)\n";
     let cut = |script: &str| script.replacen("]\n", &format!("]\n{told}"), 1);
     let site = Site::new(&format!("{}{BUILDER}{}", cut(PLANNER), cut(VERIFIER)));
     let long = format!("# Greet\n\n{}", "Say hello, and say it again.\n".repeat(10_000));

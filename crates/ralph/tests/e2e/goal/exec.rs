@@ -277,7 +277,7 @@ fn options_are_forwarded_to_every_step() {
 fn a_sentence_offers_exec_and_a_typo_stays_one() {
     let desk = desk(&drafts_at_once(), Some(TODAY_MAP));
     let finished = desk.exits(2, &[GOAL]);
-    assert!(finished.stderr.contains("hint: `ralph exec \"add dark mode\"`"), "{finished}");
+    assert!(finished.stderr.contains("`ralph exec \"add dark mode\"`"), "{finished}");
     let said = desk.typed(0, &[GOAL], "n\n");
     assert!(said.contains("Run `ralph exec \"add dark mode\"`?"), "{said}");
     assert!(!desk.path("ralph/plan_state.json").exists());

@@ -94,7 +94,7 @@ fn before_the_approval_nothing_outside_home_changes() {
     // Every turn up to the review; then the person declines.
     let said = desk.typed(0, &["plan", GOAL], "\nall of them\nnow\nn\n\n");
     assert!(said.contains("no PRD was written"), "{said}");
-    assert!(said.contains("2 changed files of yours will not be seen"), "{said}");
+    assert!(said.contains("agents will not see 2 changed files of yours"), "{said}");
     assert_eq!(desk.outside(), before);
     assert_eq!(desk.prd()["userStories"], json!([]));
     assert_eq!(desk.state()["state"], "review_prd");

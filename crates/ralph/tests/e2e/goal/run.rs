@@ -289,7 +289,7 @@ fn a_story_that_a_person_changes_or_removes_meanwhile_does_not_pass_by_that_run(
         let prd = desk.read("ralph/prd.json").replace("Do US-001", "Another title");
         desk.write("ralph/prd.json", &prd);
     });
-    assert!(said.contains("the story was changed meanwhile"), "{said}");
+    assert!(said.contains("the story was changed during the run"), "{said}");
     assert_eq!(desk.taken(), ["US-001", "US-001"]);
     assert_eq!(desk.on_branch("US-001.txt"), "new");
     let (desk, said) = meanwhile(&|desk| {
@@ -367,7 +367,7 @@ fn an_agent_that_removes_its_repository_is_rejected_until_a_person_is_asked() {
     let destroys = "cat >/dev/null; rm -rf .git; echo '<promise>COMPLETE</promise>'";
     let finished = desk.exits_with(3, &["run", "9"], &[("AGENT_CMD", destroys)]);
     assert!(finished.stderr.contains("rejected 2 times"), "{finished}");
-    assert!(finished.stderr.contains("was made anew"), "{finished}");
+    assert!(finished.stderr.contains("was recreated"), "{finished}");
     assert_eq!(desk.taken().len(), 2);
 }
 
@@ -413,7 +413,7 @@ fn the_person_is_asked_after_each_iteration_if_they_want_to_be() {
     {
         let desk = desk(WILLING, &stories);
         let said = desk.typed(code, &["run", "--interactive"], typed);
-        assert!(said.contains("Go on with the next iteration?"), "{said}");
+        assert!(said.contains("Continue with the next iteration?"), "{said}");
         assert_eq!(desk.passing().len(), passing, "{typed:?}\n{said}");
     }
     let desk = desk(WILLING, &stories);
@@ -519,7 +519,7 @@ fn a_prd_that_cannot_be_run_is_told_with_what_to_do() {
     prd["branchName"] = json!("no branch");
     desk.write("ralph/prd.json", &prd.to_string());
     let finished = desk.exits(2, &["run"]);
-    assert!(finished.stderr.contains("git takes no branch named `no branch`"), "{finished}");
+    assert!(finished.stderr.contains("`no branch` is not a valid branch name"), "{finished}");
     let finished = desk.exits(2, &["run", "--prompt", "missing.md", "--branch", "x"]);
     assert!(finished.stderr.contains("missing.md"), "{finished}");
     let finished = desk.exits(2, &["run", "0"]);

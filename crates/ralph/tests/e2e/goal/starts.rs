@@ -20,7 +20,7 @@ fn an_interview_about_the_same_goal_goes_on_unless_the_person_wants_another() {
     assert_eq!(desk.state()["qa"].as_array().unwrap().len(), 2);
     let said = desk.typed(0, &["plan", &format!("  {GOAL} ")], "\nnow\ny\n");
     assert!(said.contains("it has 2 of your answers"), "{said}");
-    assert!(said.contains("? Go on with it?") && said.contains("[Y/n]"), "{said}");
+    assert!(said.contains("? Continue it?") && said.contains("[Y/n]"), "{said}");
     assert!(!said.contains("Which pages?"), "it is not asked twice:\n{said}");
     assert_eq!(desk.roles().len(), 2);
     // Approved; the same goal again finds that, and nothing is planned again without asking.
@@ -28,7 +28,7 @@ fn an_interview_about_the_same_goal_goes_on_unless_the_person_wants_another() {
     assert!(said.contains("was approved at"), "{said}");
     assert_eq!(desk.roles().len(), 2);
     let said = desk.typed(0, &["plan", GOAL], "n\n2\n\ny\n");
-    assert!(said.contains("There is a PRD already"), "{said}");
+    assert!(said.contains("A PRD already exists"), "{said}");
     assert_eq!(desk.roles().len(), 3);
     assert_eq!(archived(&desk), 1);
 }

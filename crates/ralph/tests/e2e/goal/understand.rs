@@ -21,7 +21,7 @@ fn each_run_maps_one_topic_until_none_is_left() {
     let desk = desk(&mapper, MAP);
     let before = desk.outside();
     let finished = desk.exits(0, &["understand"]);
-    assert!(finished.stderr.contains("no topic is left to map"), "{finished}");
+    assert!(finished.stderr.contains("no topics are left to map"), "{finished}");
     assert_eq!(desk.roles(), ["mapper"; 3]);
     let topics = desk.logged("topic_mapped");
     let topics: Vec<&str> = topics.iter().map(|mapped| mapped["topic"].as_str().unwrap()).collect();
@@ -33,7 +33,7 @@ fn each_run_maps_one_topic_until_none_is_left() {
     assert_eq!(desk.outside(), before);
     assert_eq!(desk.git(&["status", "--porcelain"]).trim(), "M ralph/codebase_map.md");
     let finished = desk.exits(0, &["understand"]);
-    assert!(finished.stderr.contains("no topic is left"), "{finished}");
+    assert!(finished.stderr.contains("no topics are left"), "{finished}");
     assert_eq!(desk.roles().len(), 3);
 }
 
@@ -65,7 +65,7 @@ fn a_map_that_loses_entries_or_gains_none_is_not_taken() {
         ("run : > $RALPH_OUT/codebase_map.md", "the map is empty"),
         ("run sed -i s/one/1/ $RALPH_OUT/codebase_map.md", "no new entry"),
         ("outbox codebase_map.md ## 2026-11-18 - x", "lost earlier entries: ## 2020-01-01 - Old"),
-        ("run rm $RALPH_OUT/codebase_map.md", "not in the outbox"),
+        ("run rm $RALPH_OUT/codebase_map.md", "missing from the outbox"),
     ] {
         let script = format!(
             "[mapper 1]\n{step}\nfinal done\n[mapper]\nexpect-prompt Fix these first\n{}",
@@ -167,7 +167,7 @@ fn mapping_reads_a_clone_and_leaves_everything_of_the_persons_as_it_was() {
         let (before, head) = (desk.outside(), desk.git(&["rev-parse", "HEAD"]));
         let finished = desk.exits(0, &["understand"]);
         assert!(
-            finished.stderr.contains("2 changed files of yours will not be seen"),
+            finished.stderr.contains("agents will not see 2 changed files of yours"),
             "{finished}"
         );
         assert_eq!(desk.outside(), before, "{kind}");

@@ -128,7 +128,7 @@ fn an_agent_that_removes_its_repository_uses_up_its_iterations() {
     let spent = site.exits(1, &[TASK, "--max-iterations", "3", "--agent-cmd", destroys]);
     assert!(spent.stderr.contains("not complete after 3 iterations"), "{spent}");
     assert_eq!(site.runs(), 3, "{spent}");
-    assert!(site.mail("feedback.md").contains("was made anew"), "{spent}");
+    assert!(site.mail("feedback.md").contains("was recreated"), "{spent}");
     // The recreated clone serves the next run.
     let builds = "cat >/dev/null; echo hello > hello.txt; echo 'The greeting is there now.' > .ralph/summary.md; \
                   echo complete > .ralph/status.txt";

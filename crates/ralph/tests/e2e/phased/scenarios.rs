@@ -152,12 +152,12 @@ fn all_gates_run_and_each_says_what_to_do() {
     let spent = site.exits(1, &[TASK, "--max-iterations", "1"]);
     let retry = spent.stderr.lines().find(|line| line.starts_with("[retry] ")).unwrap();
     for part in
-        ["has-summary: there is no summary.md", "The gate `check` passes on the base and fails"]
+        ["has-summary: summary.md is missing", "The gate `check` passes on the base and fails"]
     {
         assert!(retry.contains(part), "{part}\n{retry}");
     }
     let feedback = site.mail("feedback.md");
-    for part in ["## check", "## has-summary", "there is no summary.md", "What to do: "] {
+    for part in ["## check", "## has-summary", "summary.md is missing", "What to do: "] {
         assert!(feedback.contains(part), "{part}\n{feedback}");
     }
 }

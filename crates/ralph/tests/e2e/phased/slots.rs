@@ -361,14 +361,14 @@ fn a_task_goes_on_where_it_began_whatever_is_configured_since() {
     assert!(begun.stderr.contains("agents work in place"), "{begun}");
     assert!(site.path("half.txt").exists());
     let refused = site.exits(2, &["Another", "--new"]);
-    assert!(refused.stderr.contains("was begun in place"), "{refused}");
+    assert!(refused.stderr.contains("was started in place"), "{refused}");
     let resumed = site.exits(0, &["--resume"]);
     assert!(resumed.stderr.contains("agents work in place"), "{resumed}");
     assert!(site.logged("landed").is_empty());
     let site = Site::new(&script);
     site.exits(1, &[TASK, "--max-iterations", "1"]);
     let refused = site.exits(2, &["--resume", "--in-place"]);
-    assert!(refused.stderr.contains("begun in a clone"), "{refused}");
+    assert!(refused.stderr.contains("started in a clone"), "{refused}");
     let site = site.in_place();
     site.exits(0, &["--resume"]);
     assert_eq!(site.logged("landed").len(), 1);

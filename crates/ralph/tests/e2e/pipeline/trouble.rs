@@ -179,7 +179,7 @@ fn a_mirror_that_is_lost_while_a_run_works_is_made_anew_with_the_draft() {
         fs::write(stage.place.path("go"), "").unwrap();
         let (code, said) = running.finish();
         assert_eq!(code, Some(0), "{phase}: {said}");
-        assert!(said.contains("made anew"), "{phase}: {said}");
+        assert!(said.contains("recreated"), "{phase}: {said}");
         assert_eq!(stage.runs(), "piv", "{phase}: {said}");
         assert_eq!(stage.row("0001-greeting.md")["state"], "done");
         assert!(stage.git(&["show", "main:greeting.txt"]).starts_with("hello"), "{phase}: {said}");

@@ -123,7 +123,7 @@ fn tasks_are_added_by_name_object_and_array_and_refused_with_a_way_on() {
     for (sent, wanted) in [
         ("{\"name\": ", "cannot be read"),
         ("{\"notes\": \"x\"}", "no `name`"),
-        ("{\"name\": \"x\", \"deps\": [\"t-none\"]}", "never was in this plan"),
+        ("{\"name\": \"x\", \"deps\": [\"t-none\"]}", "was never in this plan"),
         ("{\"name\": \"x\", \"id\": \"t-batch2\"}", "taken"),
         ("{\"name\": \"x\", \"nmae\": \"y\"}", "nmae"),
         ("[]", "no task"),

@@ -217,7 +217,7 @@ fn while_a_change_cannot_be_committed_the_next_one_is_not_made_and_that_is_said(
     let second = desk.ralph(&["task", "add", "second"]);
     assert_eq!(second.status.code(), Some(1), "{second}");
     assert!(second.stderr.contains("nothing was changed"), "{second}");
-    assert!(second.stderr.contains("ask for this change again"), "{second}");
+    assert!(second.stderr.contains("repeat this change"), "{second}");
     assert!(desk.plan().contains("first") && !desk.plan().contains("second"), "{}", desk.plan());
     fs::remove_file(&lock).unwrap();
     desk.done(&["task", "add", "second"]);

@@ -95,7 +95,7 @@ fn what_both_sides_did_is_there_and_what_cannot_be_both_is_a_readable_conflict()
     assert!(said.contains("the current spec"), "{said}");
     assert!(desk.plan().contains("<<<<<<<") && desk.plan().contains(">>>>>>>"));
     let said = desk.refused(&["task", "add", "x"]);
-    assert!(said.contains("lines 1, ") && said.contains("git left a conflict here"), "{said}");
+    assert!(said.contains("lines 1, ") && said.contains("unresolved git conflict"), "{said}");
 }
 
 /// Earlier tools use the same name.

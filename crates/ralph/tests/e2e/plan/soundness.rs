@@ -54,7 +54,7 @@ fn a_conflict_is_told_once_with_all_its_lines() {
     let plan = desk.plan().replace("<<<<<<< ours\n", "").replace("=======\n>>>>>>> theirs\n", "");
     desk.write_plan(&format!("<<<<<<< ours\n{plan}=======\n{plan}>>>>>>> theirs\n"));
     let finished = desk.ralph(&["validate"]);
-    assert_eq!(finished.stdout.matches("wrong:").count(), 3, "{finished}");
+    assert_eq!(finished.stdout.matches("error:").count(), 3, "{finished}");
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn what_a_line_that_cannot_be_read_speaks_of_is_not_said_never_to_have_been() {
     desk.write_plan(&format!("{}{first}{}", desk.plan(), task("t-0002", r#""s": "q""#)));
     let finished = desk.ralph(&["validate"]);
     assert!(finished.stdout.contains("plan.jsonl:3: its status"), "{finished}");
-    assert!(finished.stdout.contains("`t-none`, which never was"), "{finished}");
-    assert!(!finished.stdout.contains("`t-0002`, which never was"), "{finished}");
+    assert!(finished.stdout.contains("`t-none`, which was never"), "{finished}");
+    assert!(!finished.stdout.contains("`t-0002`, which was never"), "{finished}");
 }
 
 #[test]

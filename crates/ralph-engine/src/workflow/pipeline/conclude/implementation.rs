@@ -163,7 +163,7 @@ impl SpecWork<'_, '_, '_> {
         result: &RunResult,
         outcome: String,
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
-        let text = format!("The last run ended without a result that counts: {outcome}.");
+        let text = format!("The last run ended without a usable result: {outcome}.");
         let feedback = Some(Feedback { text, commit: None, claimed: None });
         self.fail_attempt(Phase::Implement, outcome, feedback, None, Some(result))
     }

@@ -24,7 +24,7 @@ impl SpecWork<'_, '_, '_> {
         if matches!(SpecState::of(markers), SpecState::HandWritten { .. }) {
             let path = self.pipeline.store.path(self.spec.plan_md());
             let reason = format!(
-                "{path} was written by hand while the planner was at work, and is used; the planner's plan is in {}",
+                "{path} was written by hand during planning and is used; the planner's plan is in {}",
                 result.dir
             );
             self.note(reason)?;
@@ -39,7 +39,7 @@ impl SpecWork<'_, '_, '_> {
             }
             (None, PlannerClaim::NoPlan) => format!("it left no plan in `{PLAN}` of its outbox"),
             (None, PlannerClaim::Unfinished) => {
-                "its last line was not the required phrase".to_owned()
+                format!("its last line was not `{}`", self.pipeline.options.magic_phrase)
             }
             (None, PlannerClaim::Planned) => {
                 let text = plan.expect("a planner that planned left a plan").to_owned();

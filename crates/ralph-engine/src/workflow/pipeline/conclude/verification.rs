@@ -60,7 +60,7 @@ impl SpecWork<'_, '_, '_> {
             let works = works_of(markers, &commit);
             let state = &self.pipeline.session.context.state;
             if review::note_slip(state, &self.item, works, &why, result)? {
-                let told = "the verifier's answer could not be used; it is asked once more";
+                let told = "the verifier's answer could not be used; asking it once more";
                 self.note(told.to_owned())?;
                 return Ok(Turn::Again);
             }
@@ -162,7 +162,7 @@ impl SpecWork<'_, '_, '_> {
             self.tell_persons_verdict(VerdictKind::Rejected, None, answer)?;
             let refused = markers.plan.as_ref().map_or(0, |plan| plan.landings_refused);
             let fact = Fact::PersonObjected { answer: answer.to_owned() };
-            self.settle(&fact, "goes on as a person said")?;
+            self.settle(&fact, "continues as a person decided")?;
             if refused + 1 >= MOST_REFUSED {
                 // The branch has Ralph's own files by now, which are no change of the agent's.
                 let pipeline = &mut *self.pipeline;
@@ -288,7 +288,7 @@ impl SpecWork<'_, '_, '_> {
                 // The marker is written with what is known of the merge.
                 LandingEnd::Unsettled { is_asked: false } => {}
                 LandingEnd::Unsettled { is_asked: true } => {
-                    let told = "a gate is red on the branch, before and after: the verifier is asked about that";
+                    let told = "a gate is red on the branch, before and after: a verifier is asked about it";
                     self.note(told.to_owned())?;
                     return Ok(Err(Turn::Again));
                 }
