@@ -119,7 +119,8 @@ pub struct Before {
     /// The targets of all refs when work on the item began, before its first run.
     #[serde(default)]
     pub begun: Vec<Oid>,
-    /// The person's commits during work on the item, by content ids: not done by any run.
+    /// What the person committed during work on the item, or had not committed before an earlier run of it, by content
+    /// ids: not done by any run.
     #[serde(default, with = "super::names::path_pairs_record")]
     pub theirs: Vec<(PathBuf, Option<Oid>)>,
     pub dirt: Dirt,

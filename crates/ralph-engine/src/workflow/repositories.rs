@@ -412,6 +412,9 @@ impl Repositories {
                 None => begun_with(repository, &refs)?,
             };
             let mut theirs = earlier.map(|before| before.theirs.clone()).unwrap_or_default();
+            // An earlier run may have committed what the person had not.
+            let saved_then = earlier.and_then(|before| before.saved.as_ref());
+            theirs.extend(saved_then.into_iter().flat_map(|saved| saved.files.iter().cloned()));
             // In a slot only the agent commits.
             if let (Some(since), Some(now)) = (since.get(&name).map(oid), refs.head.id())
                 && !self.in_slot

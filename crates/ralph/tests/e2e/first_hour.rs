@@ -308,11 +308,14 @@ fn an_agent_that_only_adds_and_commits_is_never_done() {
         git rev-parse HEAD; echo 'I AM HYPER SURE I AM DONE!'";
     fs::write(place.path("a.sh"), sweeps).unwrap();
     let agent = format!("sh {}", place.path("a.sh").display());
-    for is_in_place in [false, true] {
-        let mut args = vec!["pipeline", "--max-attempts", "2", "--agent-cmd", &agent];
-        args.extend(is_in_place.then_some("--in-place"));
-        args.extend(is_in_place.then_some("--retry"));
-        let finished = place.ralph(&args);
+    for more in [&[][..], &["--in-place", "--retry"], &["--in-place", "--retry", "--allow-dirty"]] {
+        if more.contains(&"--allow-dirty") {
+            // The first attempt commits them, the second claims the branch that has them.
+            fs::write(place.env.repo().join("notes.txt"), "mine\n").unwrap();
+            fs::write(place.env.repo().join("Makefile"), "test:\n\t@true\n").unwrap();
+        }
+        let args = ["pipeline", "--max-attempts", "2", "--agent-cmd", &agent];
+        let finished = place.ralph(&[&args[..], more].concat());
         assert_eq!(finished.status.code(), Some(1), "{finished}");
         let specs = place.ralph(&["specs", "--json"]);
         let rows: Value = serde_json::from_str(&specs.stdout).unwrap();
@@ -320,6 +323,6 @@ fn an_agent_that_only_adds_and_commits_is_never_done() {
     }
     assert_eq!(
         place.env.git(&["log", "--format=%s", "--", ":!ralph", ":!ralph.toml"]),
-        "the project\nstart"
+        "work\nthe project\nstart"
     );
 }
