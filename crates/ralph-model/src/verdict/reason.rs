@@ -373,7 +373,15 @@ pub enum PersonQuestion {
     ChecksChanged { commit: CommitId, checks: Vec<ChangedCheck>, failing: Vec<AnchoredGate> },
 }
 
+/// The end of a question about gates that cannot run.
+const FIX_FIRST: &str = "or will you fix it first?";
+
 impl PersonQuestion {
+    /// Whether a question, as it was recorded, is about gates that could not run: a repaired machine answers it.
+    pub fn can_be_fixed(question: &str) -> bool {
+        question.ends_with(FIX_FIRST)
+    }
+
     /// Returns a fixed code, like [`Reason::code`].
     pub const fn code(&self) -> &'static str {
         match self {
@@ -418,7 +426,7 @@ impl fmt::Display for PersonQuestion {
                 for gate in gates {
                     write!(f, "{} ", gate_for_person(gate))?;
                 }
-                write!(f, "Is {} done without that, or will you put it right first?", short(commit))
+                write!(f, "Is {} done without that, {FIX_FIRST}", short(commit))
             }
             PersonQuestion::VerifierUnclear { commit, said } => write!(
                 f,

@@ -74,7 +74,15 @@ fn anyway_goes_on_with_a_gate_that_cannot_run() {
     let ended = stage.pipeline(&["--anyway"]);
     assert_ne!(ended.finished.status.code(), Some(2), "{}", ended.finished);
     ended.says("program `no-such-runner` not found");
-    assert!(stage.runs().starts_with("pi"), "{}", ended.finished);
+    assert_eq!(stage.runs(), "piv", "{}", ended.finished);
+    ended.exits(3).says("or will you fix it first?");
+    // Nothing is fixed: the question stays.
+    stage.pipeline(&[]).exits(3).says("program `no-such-runner` not found");
+    // The person fixed it: the verified work is judged again, and no agent runs.
+    stage.settings(&MISSING.replace("\"no-such-runner\", \"--all\"", "\"true\""));
+    stage.pipeline(&[]).exits(0).says("[landed]");
+    assert_eq!(stage.runs(), "piv");
+    assert!(!stage.ralph(&["status"]).exits(0).finished.stdout.contains("waits for you"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::{Action, Fact, GiveUp, Markers, Phase, Write, heal, next, settle};
 use ralph_model::proof::LandedLevel;
 use ralph_model::spec::name::SpecPath;
+use ralph_model::verdict::PersonQuestion;
 
 use super::{Pipeline, Skip, SpecEnd, list};
 use crate::gates::GateError;
@@ -361,8 +362,15 @@ impl SpecWork<'_, '_, '_> {
             self.pipeline.session.questions().take_answer(&item)?;
             return Ok(Turn::Again);
         }
-        let commit = markers.candidate.as_ref().and_then(|record| record.candidate_commit.as_ref());
-        let commit = commit.map(ToString::to_string);
+        let candidate =
+            markers.candidate.as_ref().and_then(|record| record.candidate_commit.clone());
+        if let Some(commit) = candidate.clone().filter(|_| PersonQuestion::can_be_fixed(&question))
+            && let Some(turn) = self.judge_again(markers, commit)?
+        {
+            return Ok(turn);
+        }
+        let commit = candidate.map(String::from);
+        let session = &mut *self.pipeline.session;
         session.questions().ask(&item, &question, QuestionKind::Accept, commit.as_deref())?;
         let asked = question.clone();
         self.tell(|spec| PersonNeeded { spec: Some(spec), task: None, question: asked })?;

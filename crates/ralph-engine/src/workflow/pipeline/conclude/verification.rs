@@ -185,6 +185,32 @@ impl SpecWork<'_, '_, '_> {
         Ok(())
     }
 
+    /// Judges a verified candidate again whose gates could not run, in case the person has fixed the cause. Returns
+    /// `None` if the question is still open.
+    pub(in super::super) fn judge_again(
+        &mut self,
+        markers: &Markers,
+        commit: CommitId,
+    ) -> Result<Option<Turn<SpecEnd>>, WorkflowError> {
+        self.examine_candidate(markers)?;
+        let verdict = match self.verdict_so_far() {
+            Some(Ok(verdict @ (Verdict::Accepted { .. } | Verdict::Rejected { .. }))) => verdict,
+            _ => {
+                self.cases = None;
+                return Ok(None);
+            }
+        };
+        // Before acting on it: a crash in between only asks again.
+        self.pipeline.session.questions().withdraw(&self.item)?;
+        if let Verdict::Rejected { .. } = verdict {
+            return self.reject(Phase::Verify, &verdict, Some(commit), None).map(Some);
+        }
+        self.tell_verdict("judge", &verdict, Some(&commit))?;
+        self.attest(None, AgreedChecks::Nobody)?;
+        let (level, said) = (self.level(), "The gates could run at last.");
+        self.finish(markers, Some(commit), level, None, said).map(Some)
+    }
+
     /// Puts receipts on the commits of accepted work.
     fn attest(
         &mut self,
