@@ -1,6 +1,6 @@
-//! Progress of a running run: a status line on a terminal, one line per event elsewhere.
+//! Progress of a running run: one line per event, and on a terminal a status line below them.
 //!
-//! Both are folds over the run's events. On a terminal a thread redraws once a second, because time passes even without
+//! Both are folds over the run's events. A thread redraws the status line once a second, because time passes even without
 //! events. A fast sequence of lines is shown completely; only when an agent floods its output are lines dropped, and
 //! then their number is shown.
 
@@ -53,7 +53,6 @@ struct Status {
     activity: String,
     facts: RunFacts,
     drawn: usize,
-    drawn_at: Option<Duration>,
     pace: Pace,
     /// The number of lines dropped since the last one shown.
     left_out: u64,
@@ -79,7 +78,6 @@ impl Live {
             activity: "starting".to_owned(),
             facts: RunFacts::default(),
             drawn: 0,
-            drawn_at: None,
             pace: Pace { saved: Pace::MOST, last: Duration::ZERO },
             left_out: 0,
         }));
@@ -167,26 +165,17 @@ impl RunObserver for Live {
         if !is_shown(event) {
             return;
         }
-        let keeps_line = matches!(event, AgentEvent::Retry { .. } | AgentEvent::Error { .. });
-        let is_line = keeps_line || !self.ui.rich;
-        if is_line && !status.pace.allows(at) {
+        if !status.pace.allows(at) {
             status.left_out += 1;
             return;
         }
-        let is_fresh = |drawn: Duration| at.saturating_sub(drawn) < BETWEEN_LINES;
-        if !is_line && status.drawn_at.is_some_and(is_fresh) {
-            return;
-        }
         let Some((tone, label, text)) = describe(event) else { return };
-        if is_line {
-            status.activity.clone_from(&text);
-            drop(status);
-            self.tell_left_out();
-            self.say(tone, label, &text);
-        } else {
-            status.activity = text;
-            status.drawn_at = Some(at);
-            draw(self.ui, &mut status);
+        status.activity.clone_from(&text);
+        drop(status);
+        self.tell_left_out();
+        self.say(tone, label, &text);
+        if self.ui.rich {
+            draw(self.ui, &mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 

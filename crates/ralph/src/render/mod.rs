@@ -34,7 +34,7 @@ use crate::exit::Exit;
 pub(crate) enum UiChoice {
     /// Rich on a terminal, else plain
     Auto,
-    /// A status line that is redrawn
+    /// One line after the other, and a status line
     Rich,
     /// One line after the other
     Plain,
