@@ -123,7 +123,7 @@ impl Launch {
     }
 
     /// Whether this agent can resume a session by id.
-    pub(crate) fn resumes(&self) -> bool {
+    pub fn resumes(&self) -> bool {
         self.adapter.traits().resumes || !self.choice.resume.is_empty()
     }
 

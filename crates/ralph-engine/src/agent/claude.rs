@@ -74,6 +74,7 @@ impl Adapter for Claude {
             resumes: true,
             reports_cost: true,
             reasoning: true,
+            login: Some("start `claude` and log in with `/login`, or set ANTHROPIC_API_KEY"),
         }
     }
 

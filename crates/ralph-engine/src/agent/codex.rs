@@ -71,6 +71,7 @@ impl Adapter for Codex {
             resumes: true,
             reports_cost: false,
             reasoning: true,
+            login: Some("run `codex login`, or set OPENAI_API_KEY"),
         }
     }
 

@@ -41,6 +41,7 @@ impl Adapter for CommandAdapter {
             resumes: false,
             reports_cost: false,
             reasoning: false,
+            login: None,
         }
     }
 

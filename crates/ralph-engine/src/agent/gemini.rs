@@ -62,6 +62,7 @@ impl Adapter for Gemini {
             resumes: true,
             reports_cost: false,
             reasoning: false,
+            login: Some("start `gemini` and log in, or set GEMINI_API_KEY"),
         }
     }
 

@@ -95,6 +95,8 @@ pub struct Traits {
     pub(crate) reports_cost: bool,
     /// It accepts a reasoning effort. Otherwise a requested one has no effect, which the person should be told.
     pub(crate) reasoning: bool,
+    /// What to do when its login is rejected.
+    pub(crate) login: Option<&'static str>,
 }
 
 /// The agent's future environment, for adapters that look up state directories.

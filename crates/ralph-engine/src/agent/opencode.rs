@@ -94,6 +94,7 @@ impl Adapter for OpenCode {
             resumes: true,
             reports_cost: true,
             reasoning: true,
+            login: Some("run `opencode auth login`"),
         }
     }
 

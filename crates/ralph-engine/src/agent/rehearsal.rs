@@ -29,6 +29,7 @@ impl Adapter for Rehearsal {
             resumes: true,
             reports_cost: true,
             reasoning: false,
+            login: None,
         }
     }
 

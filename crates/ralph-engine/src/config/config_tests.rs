@@ -236,7 +236,7 @@ model = "x"
             "ralph.toml:27:1: unknown key `gate.model`; `model` is a top-level key: move it above the first `[table]`",
             "$RALPH_BOUNDARY: `boundary`: expected `strict`, `kernel`, `auto`, `detect`, `off`, found `kernal`",
             "--timeout: `timeout`: it must be longer than zero",
-            "ralph.toml:5:9: `agent`: unknown agent `codx`; known: `claude`, `codex`, `gemini`, `mine`, `opencode`, `other`, `rehearsal`, `third`",
+            "ralph.toml:5:9: `agent`: unknown agent `codx`; known: `claude`, `codex`, `gemini`, `mine`, `opencode`, `other`, `rehearsal`, `third`; any other program needs a `command` in [agents.codx]",
             "ralph.toml:18:9: `agents.claude.env.\"A=B\"`: no variable can have this name",
             "ralph.toml:12:11: `agents.codex.command`: a built-in agent has no command; use `exe` and `args`",
             "ralph.toml:9:9: `agents.mine`: it needs a `command`; built in are only `codex`, `claude`, `opencode`, `gemini`, `rehearsal`",
@@ -356,6 +356,7 @@ fn every_setting_can_be_written_and_read() {
         let value = match setting.kind {
             _ if setting.key == "trust.always" => "[\"/x\"]",
             _ if setting.key == "notify.on" => "[\"question\"]",
+            _ if setting.key == "notify.webhook" => "\"https://x\"",
             _ if setting.key == "agents.*.final" => "\"last-line\"",
             _ if setting.key == "agents.*.session" => "\"json:id\"",
             _ if setting.key == "agents.*.resume" => "[\"{session}\"]",

@@ -101,7 +101,11 @@ impl fmt::Display for ConfigProblemKind {
             }
             ConfigProblemKind::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
             ConfigProblemKind::UnknownAgent { key, name, known } => {
-                write!(f, "`{key}`: unknown agent `{name}`; known: `{}`", known.join("`, `"))
+                write!(
+                    f,
+                    "`{key}`: unknown agent `{name}`; known: `{}`; any other program needs a `command` in [agents.{name}]",
+                    known.join("`, `")
+                )
             }
         }
     }

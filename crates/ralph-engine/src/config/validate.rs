@@ -166,6 +166,12 @@ fn check_prices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
 }
 
 fn check_notices(settings: &Layer, problems: &mut Vec<ConfigProblem>) {
+    if let Some(webhook) = settings.get(&["notify", "webhook"])
+        && !["http://", "https://"].iter().any(|scheme| webhook.text().starts_with(scheme))
+    {
+        let reason = "it must begin with `https://` or `http://`".to_owned();
+        problems.push(bad("notify.webhook".to_owned(), reason, &webhook.origin));
+    }
     let Some(on) = settings.get(&["notify", "on"]) else { return };
     if let Some(kind) = on.list().iter().find(|kind| !KINDS.contains(&kind.as_str())) {
         let reason = format!("unknown notice `{kind}`; known: `{}`", KINDS.join("`, `"));

@@ -23,6 +23,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     let root = &checkup.workspace.root;
     let mut findings = vec![examine_version(&git, root)];
     findings.push(examine_identity(&git, root));
+    findings.extend(examine_signing(checkup, &git));
     match &checkup.workspace.kind {
         WorkspaceKind::Plain => {
             let advice = "run `git init` there; only `init`, `agent run`, `doctor`, `sandbox` and `demo` work without it";
@@ -75,6 +76,18 @@ fn examine_identity(git: &Utf8Path, root: &Utf8Path) -> Finding {
             "run `git config --global user.name NAME` and `git config --global user.email ADDRESS`",
         ),
     }
+}
+
+/// Ralph does not sign by itself: signing may ask for a passphrase.
+fn examine_signing(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
+    let args = ["config", "--type=bool", "--get", "commit.gpgsign"];
+    let answer = run(git, &checkup.workspace.root, &args).ok()?;
+    let is_on = answer.code == Some(0) && answer.stdout.trim_ascii() == b"true";
+    let signs = checkup.config.as_ref().is_ok_and(|config| config.git.sign);
+    (is_on && !signs).then(|| {
+        let what = "git signs your commits (`commit.gpgsign`), but Ralph's own and those of agents are unsigned";
+        Finding::note(Area::Git, what, "set `git.sign = true` in ralph.toml to sign Ralph's own")
+    })
 }
 
 fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) -> Finding {

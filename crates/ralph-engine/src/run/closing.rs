@@ -67,6 +67,10 @@ impl Run<'_, '_> {
             RunOutcome::Trouble {
                 trouble: Trouble::UsageLimit { .. } | Trouble::Network { .. },
             } => Vec::new(),
+            RunOutcome::Trouble { trouble: Trouble::Auth { .. } } => {
+                let login = self.request.adapter.traits().login;
+                login.map(ToString::to_string).into_iter().collect()
+            }
             RunOutcome::Trouble { .. } => {
                 let withheld = self.context.environment.withheld_from(environment);
                 let output = format!("{tail}\n{stderr}");

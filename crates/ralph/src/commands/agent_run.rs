@@ -47,6 +47,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &AgentRunArgs) -> Result<Exit, CliE
     setup.show_opening(&Opening { warnings: Vec::new(), ..opening });
     let launch = session.context.launch(args.role);
     let (agent, boundary) = (launch.choice.name.clone(), session.context.boundary);
+    if args.resume.is_some() && !launch.resumes() {
+        return Err(CliError::usage(format!("agent `{agent}` cannot resume a session"))
+            .hint(format!("set `resume` in [agents.{agent}], or leave --resume out")));
+    }
     announce(setup.ui, launch, args.role, boundary);
     let task = AgentTask::plain(args.role, prompt, args.resume.clone());
     let Repeated { ended, last, notes } =

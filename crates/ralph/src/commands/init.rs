@@ -85,7 +85,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             gates_passed,
         })?;
     } else if !created.is_empty() {
-        show_next_steps(scout.ui);
+        show_next_steps(&scout);
     }
     if untrusted {
         scout.ui.important(styled!(
@@ -255,8 +255,8 @@ fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<b
                 );
             }
             setup.ui.important(
-                "hint: these gates fail on your own commit; fix the project or edit the gate in \
-                 ralph.toml, then check with `ralph doctor --gates`",
+                "hint: these gates do not pass on your own commit; install what is missing, fix the project or edit \
+                 the gate in ralph.toml, then check with `ralph doctor --gates`",
             );
             Some(false)
         }
@@ -269,9 +269,13 @@ fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<b
     }
 }
 
-fn show_next_steps(ui: Ui) {
+fn show_next_steps(scout: &Scout) {
+    let ui = scout.ui;
     ui.line("");
     ui.line("Next:");
+    if scout.workspace.kind == WorkspaceKind::Plain {
+        ui.line("  git init                   then `ralph init` again");
+    }
     ui.line("  ralph specs new \"Title\"    write a spec, then run `ralph pipeline`");
     ui.line("  ralph exec \"<goal>\"        or start from one sentence");
     ui.line("  ralph doctor               check that this machine is ready");

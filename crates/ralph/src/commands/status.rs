@@ -99,7 +99,11 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     lines.extend(last.and_then(|workflow| workflow_line(ui, workflow)));
     let runs = board.runs();
     if runs.len() == 0 {
-        let how = if pipeline.is_some() { "ralph pipeline" } else { "ralph agent run \"…\"" };
+        let how = match pipeline {
+            Some(_) => "ralph pipeline",
+            None if setup.home.exists => "ralph specs new \"Title\"",
+            None => "ralph agent run \"…\"",
+        };
         lines.push(styled!("no runs yet; try `{how}`"));
         return lines;
     }

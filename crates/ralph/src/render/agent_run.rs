@@ -76,6 +76,10 @@ impl Subscriber for AgentRunScreen {
         let mut title = title(board.run(run));
         if self.repeat > 1 {
             title = format!("{title} {}/{}", self.completed + 1, self.repeat);
+            if !self.ui.rich {
+                let text = format!("run {} of {}", self.completed + 1, self.repeat);
+                self.ui.labelled(Tone::Active, "run", &text);
+            }
         }
         Box::new(Live::start(self.ui, title))
     }

@@ -48,3 +48,38 @@ fn a_repository_cannot_set_a_notice() {
     assert!(finished.stderr.contains("notify.command"), "{finished}");
     assert!(finished.stderr.contains("only your own configuration file"), "{finished}");
 }
+
+#[test]
+fn a_notice_that_cannot_be_sent_is_a_note_and_changes_no_result() {
+    let place = with_spec("[planner]\nfinal I give up\n");
+    own_settings(
+        &place,
+        "[notify]\nafter = \"0s\"\nterminal = \"off\"\nwebhook = \"http://127.0.0.1:9/\"\n\
+         command = [\"sh\", \"-c\", \"echo no network >&2; exit 4\"]",
+    );
+    let finished = place.ralph(&["pipeline", "--max-attempts", "1"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.stderr.contains("not sent: `sh` failed: no network"), "{finished}");
+    assert!(finished.stderr.contains("not sent: webhook: curl"), "{finished}");
+}
+
+#[test]
+fn a_wrong_setting_of_notices_is_named_with_its_place() {
+    let place = with_spec("[planner]\nfinal no\n");
+    let path = place.env.home().join(".config/ralph/config.toml");
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    for (line, said) in [
+        ("on = [\"never\"]", "unknown notice `never`; known: `question`"),
+        ("terminal = \"loud\"", "`notify.terminal`: expected `auto`"),
+        ("webhook = \"example.org\"", "`notify.webhook`: it must begin with `https://`"),
+        ("after = \"soon\"", "expected a duration such as `90s`"),
+    ] {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &before).unwrap();
+        own_settings(&place, &format!("[notify]\n{line}"));
+        let finished = place.ralph(&["status"]);
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+        assert!(finished.stderr.contains("config.toml:"), "{finished}");
+        assert!(finished.stderr.contains(said), "{said}\n{finished}");
+    }
+}
