@@ -7,6 +7,8 @@ mod build;
 mod config;
 mod demo;
 mod doctor;
+#[cfg(test)]
+mod example_tests;
 mod gates;
 mod goal;
 mod history;
