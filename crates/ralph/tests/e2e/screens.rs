@@ -143,6 +143,66 @@ fn the_first_hour() {
     assert_screen("first-hour.txt", &steady(&session, &place));
 }
 
+/// What `init` finds in projects of five kinds, among a person's changes, and where git is missing.
+#[test]
+fn the_first_minute_in_five_ecosystems() {
+    let python = "[project]\nname = \"shop\"\n[tool.pytest.ini_options]\n";
+    let node = "{\"scripts\": {\"test\": \"node --test\", \"lint\": \"eslint .\"}, \"devDependencies\": {\"eslint\": \"9\"}}\n";
+    let projects: [(&str, &[(&str, &str)]); 5] = [
+        (
+            "Rust",
+            &[
+                ("Cargo.toml", "[package]\nname = \"shop\"\n"),
+                ("Cargo.lock", ""),
+                ("tests/a.rs", "#[test]\nfn a() {}\n"),
+            ],
+        ),
+        (
+            "Node",
+            &[
+                ("package.json", node),
+                ("package-lock.json", "{}"),
+                (".gitignore", ".env\n"),
+                (".env", "K=1\n"),
+            ],
+        ),
+        (
+            "Python",
+            &[("pyproject.toml", python), (".gitignore", ".venv\n"), (".venv/pyvenv.cfg", "")],
+        ),
+        ("Go", &[("go.mod", "module shop\n"), ("shop_test.go", "package shop\n")]),
+        ("C", &[("Makefile", "check:\n\t@echo ok\n"), ("shop.c", "int main(){}\n")]),
+    ];
+    let mut session = String::new();
+    for (name, files) in projects {
+        let place = Place::new();
+        fs::remove_file(place.env.repo().join("ralph.toml")).unwrap();
+        for (file, text) in files {
+            let path = place.env.repo().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        place.commit_all("the project");
+        fs::write(place.env.repo().join("notes.txt"), "mine\n").unwrap();
+        writeln!(session, "# {name}\n").unwrap();
+        note(&mut session, &place, &["init", "--no-gates", "--no-commit"], 120);
+        let settings = fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap();
+        let plain = settings.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let plain: Vec<&str> = plain.collect();
+        writeln!(session, "$ grep '^[^#]' ralph.toml\n{}\n", plain.join("\n")).unwrap();
+    }
+    let place = Place::new();
+    fs::remove_dir_all(place.env.repo().join(".git")).unwrap();
+    fs::remove_file(place.env.repo().join("ralph.toml")).unwrap();
+    writeln!(session, "# No git\n").unwrap();
+    let mut last = String::new();
+    for args in [&[][..], &["init"], &["specs"], &["pipeline"], &["status"]] {
+        note(&mut last, &place, args, 120);
+    }
+    session.push_str(&steady(&last, &place));
+    assert_screen("ecosystems.txt", &session);
+}
+
 /// Screens next to an editor, or on a phone.
 #[test]
 fn screens_at_three_widths() {
