@@ -200,7 +200,7 @@ impl Bench {
                 break;
             }
         }
-        let (cost, place) = best.ok_or("there is no place to measure in")?;
+        let (cost, place) = best.ok_or("no place to measure in")?;
         progress(&format!("measuring in {}, where a file costs {cost:?}", place.display()));
         let bench = Bench { ralph: self.ralph.clone(), xtask: self.xtask.clone(), place };
         bench.lay_out().map_err(|error| error.to_string())?;

@@ -53,7 +53,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
   --sample      some of them, others each day: less than a minute
   WORD          only those whose name or workflow contains this
   deny          hold licences, sources and versions of the dependencies to deny.toml
-  ARGS          passed on to `cargo nextest run` (or to `cargo test` where there is no nextest)";
+  ARGS          passed on to `cargo nextest run` (or to `cargo test` without nextest)";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);

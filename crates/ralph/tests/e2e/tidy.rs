@@ -65,6 +65,49 @@ fn what_the_architecture_promises_to_be_absent_is_absent() {
     }
 }
 
+/// Turns of phrase that read as translated. They must not be in messages, help texts and prompts.
+#[test]
+fn texts_for_people_are_plain_english() {
+    const STUMBLES: [&str; 14] = [
+        "there is no ",
+        "There is no ",
+        "there are no ",
+        " is to be ",
+        " are to be ",
+        "turned down",
+        " put right",
+        " afresh",
+        " anew",
+        " goes on",
+        " be told ",
+        " is told ",
+        "Nobody can",
+        "nobody knows",
+    ];
+    let mut found = Vec::new();
+    for crates in CRATES {
+        for (path, text) in sources(&format!("crates/{crates}/src")) {
+            // The comments of arguments are help texts.
+            let is_help = path.components().any(|part| part.as_os_str() == "args");
+            for (number, line) in code(&path, &text).lines().enumerate() {
+                let line = line.trim_start();
+                let is_comment = line.starts_with("//") && !(is_help && line.starts_with("/// "));
+                let line = line.split(" // ").next().unwrap_or_default();
+                if !is_comment && STUMBLES.iter().any(|words| line.contains(words)) {
+                    found.push(format!("{}:{}: {line}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    for entry in fs::read_dir(root().join("crates/ralph-model/src/prompt/templates")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| STUMBLES.iter().any(|words| line.contains(words)));
+        found.extend(lines.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// Tests in the person's checkout are exceptions, each with its reason.
 #[test]
 fn the_architecture_lists_the_tests_that_run_in_place() {

@@ -54,7 +54,7 @@ impl Bench {
         }
         let mut found = Vec::new();
         find(&self.place.join("home/.local/state/ralph"), "journal.jsonl", &mut found);
-        let [path] = found.as_slice() else { return Err(io::Error::other("there is no journal")) };
+        let [path] = found.as_slice() else { return Err(io::Error::other("no journal found")) };
         write_journal(path)?;
         Ok(path.clone())
     }
