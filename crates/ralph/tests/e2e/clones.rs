@@ -235,7 +235,7 @@ fn a_conflict_goes_back_to_the_agent_at_no_cost_and_lands_once_it_is_resolved() 
 #[test]
 fn a_merge_that_a_gate_refuses_is_what_the_next_run_stands_at() {
     let gate = "[[gate]]\nname = \"fits\"\nrun = [\"sh\", \"-c\", \"! test -e mine.txt || ! grep -qs hello greeting.txt\"]\n";
-    let mend = "expect-prompt Your branch stands at the merge of both now\n\
+    let mend = "expect-prompt Your branch is now at the merge of both\n\
                 run test -e mine.txt && git merge-base --is-ancestor ralph/tip HEAD && test -z \"$(git status --porcelain)\"\n\
                 write greeting.txt welcome\ncommit \"mended\" greeting.txt\n\
                 final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";

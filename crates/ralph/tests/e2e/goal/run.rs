@@ -269,7 +269,7 @@ fn a_story_that_a_person_changes_or_removes_meanwhile_does_not_pass_by_that_run(
         format!(
             "[implementer 1]\nwrite US-001.txt old\nrun touch begun; while [ ! -e {} ]; do sleep 0.02; done; rm begun\n\
              final <promise>COMPLETE</promise>\n\
-             [implementer]\nexpect-prompt The story was changed while the last run was at work\nexpect-prompt Another title\n\
+             [implementer]\nexpect-prompt The story was changed while the last run was working\nexpect-prompt Another title\n\
              write US-001.txt new\nfinal <promise>COMPLETE</promise>\n",
             go.display()
         )
