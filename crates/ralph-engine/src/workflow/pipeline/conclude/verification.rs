@@ -193,12 +193,11 @@ impl SpecWork<'_, '_, '_> {
         commit: CommitId,
     ) -> Result<Option<Turn<SpecEnd>>, WorkflowError> {
         self.examine_candidate(markers)?;
-        let verdict = match self.verdict_so_far() {
-            Some(Ok(verdict @ (Verdict::Accepted { .. } | Verdict::Rejected { .. }))) => verdict,
-            _ => {
-                self.cases = None;
-                return Ok(None);
-            }
+        let Some(Ok(verdict @ (Verdict::Accepted { .. } | Verdict::Rejected { .. }))) =
+            self.verdict_so_far()
+        else {
+            self.cases = None;
+            return Ok(None);
         };
         // Before acting on it: a crash in between only asks again.
         self.pipeline.session.questions().withdraw(&self.item)?;
