@@ -82,7 +82,7 @@ pub(crate) fn compare(
         return Ok(MergeStanding::Settled);
     }
     let judged = kept.as_ref().map_or(request.level, |kept| kept.judged);
-    let level = cases.iter().map(|case| case.level()).fold(judged, ProofLevel::min);
+    let level = level_of(judged, request.works.len(), cases.iter().map(|case| case.level()));
     let answered = kept.as_ref().filter(|kept| !kept.is_open());
     let answered: &[String] = answered.map_or(&[], |kept| &kept.gates);
     let (mut gates, mut questions) = (answered.to_vec(), Vec::new());
@@ -115,6 +115,23 @@ pub(crate) fn compare(
     Ok(MergeStanding::Unsettled { is_asked })
 }
 
+/// Returns what is known of work as it lands, from what is known of it by itself and of its merges.
+///
+/// A merge can prove what the work by itself could not: a gate that was red on the branch is green by now. That somebody agreed
+/// with changed checks, or that a gate is flaky, stays true of it.
+fn level_of(
+    judged: ProofLevel,
+    works: usize,
+    merges: impl ExactSizeIterator<Item = ProofLevel>,
+) -> ProofLevel {
+    let is_whole = merges.len() >= works;
+    match merges.min() {
+        Some(lowest) if is_whole && judged == ProofLevel::NotProven => lowest,
+        Some(lowest) => lowest.min(judged),
+        None => judged,
+    }
+}
+
 fn load(state: &State, item: &str, works: &[Work]) -> Result<Option<MergeRecord>, PathError> {
     Ok(MERGES.load(state, item)?.filter(|kept| kept.review.works == works))
 }
@@ -126,7 +143,12 @@ pub(super) fn level(
     works: &[Work],
     judged: ProofLevel,
 ) -> Result<ProofLevel, PathError> {
-    Ok(load(state, item, works)?.map_or(judged, |kept| kept.level.min(judged)))
+    // What was judged once more may be another level than the merge was compared with.
+    let kept = load(state, item, works)?;
+    let of_merge = |kept: MergeRecord| {
+        if kept.judged == judged { kept.level } else { kept.level.min(judged) }
+    };
+    Ok(kept.map_or(judged, of_merge))
 }
 
 /// Returns what a verifier is still to be asked about the merge of this work.

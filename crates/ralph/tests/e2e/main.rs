@@ -104,8 +104,9 @@ mod tidy;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]
+mod unlanded;
+#[cfg(test)]
 mod unsound;
 #[cfg(test)]
 mod variables;
-#[cfg(test)]
 mod withdrawn;

@@ -9,24 +9,25 @@ use crate::clones::wait_for_slot;
 use crate::harness::Place;
 
 /// The branch that work lands on.
-const BRANCH: &str = "work";
+pub(crate) const BRANCH: &str = "work";
 
-const VERIFIES: &str = "final <<END\nIt holds.\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
+pub(crate) const VERIFIES: &str =
+    "final <<END\nIt holds.\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
 const OBJECTS: &str = "final NOT_VERIFIED: it hides behind that\n";
 
 /// One workflow: how it is played, and where it says what is known of what landed.
-struct Flow {
-    args: &'static [&'static str],
+pub(crate) struct Flow {
+    pub(crate) args: &'static [&'static str],
     /// The role that works, and how it claims its work.
-    worker: &'static str,
-    claim: &'static str,
+    pub(crate) worker: &'static str,
+    pub(crate) claim: &'static str,
     /// Runs of a verifier before the one that is asked about the merge.
     earlier: u32,
     /// The event that says that the item is done.
-    done: Option<&'static str>,
+    pub(crate) done: Option<&'static str>,
 }
 
-const FLOWS: [Flow; 4] = [
+pub(crate) const FLOWS: [Flow; 4] = [
     Flow {
         args: &["pipeline"],
         worker: "implementer",
@@ -58,8 +59,8 @@ const FLOWS: [Flow; 4] = [
 ];
 
 impl Flow {
-    /// A workspace in which this workflow has one item, and a gate that the person is going to break.
-    fn place(&self, answer: &str) -> Place {
+    /// A workspace in which this workflow has one item, and a gate that fails while there is a file `broken`.
+    pub(crate) fn project(&self) -> Place {
         let place = Place::rehearsing("");
         let write = |name: &str, text: &str| {
             let path = place.env.repo().join(name);
@@ -78,6 +79,12 @@ impl Flow {
         write("ralph/prd.json", &format!("{prd:#}\n"));
         place.env.git(&["switch", "-q", "-c", BRANCH]);
         place.commit_all("a project");
+        place
+    }
+
+    /// One in which the person is going to break the gate.
+    fn place(&self, answer: &str) -> Place {
+        let place = self.project();
         let go = place.path("go");
         let (worker, claim, asked) = (self.worker, self.claim, self.earlier + 1);
         let script = format!(
