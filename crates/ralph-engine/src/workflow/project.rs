@@ -463,6 +463,26 @@ impl Project {
         Ok(())
     }
 
+    /// Notes what there is before a run of an item, and from where its work counts: in a clone that is where the item began,
+    /// also if the clone was made anew at judged work. `first` is where an item begins that has no clone.
+    pub(crate) fn note_before(
+        &self,
+        session: &Session<'_>,
+        item: &str,
+        first: Option<Base>,
+    ) -> Result<BeforeAll, WorkflowError> {
+        let (state, repositories) = (&session.context.state, &self.repositories);
+        let slot_base = self.slot_base(session, item)?;
+        let before = if let Some(earlier) = BEFORE.load(state, item)? {
+            repositories.note_further(&earlier, slot_base)?
+        } else {
+            let base = slot_base.or(first).map_or_else(|| repositories.base(), Ok)?;
+            repositories.note_first(&base)?
+        };
+        BEFORE.save(state, item, &before)?;
+        Ok(before)
+    }
+
     /// Returns where work on an item began, if it has a slot.
     pub(crate) fn slot_base(
         &self,

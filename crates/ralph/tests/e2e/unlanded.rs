@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::clones::wait_for_slot;
-use crate::harness::Place;
+use crate::harness::{Place, wait_for_file};
 use crate::red_merge::{BRANCH, FLOWS, Flow, VERIFIES};
 
 const PLANS: &str = "[planner]\noutbox plan.md # Plan\nfinal I AM HYPER SURE I AM DONE!\n";
@@ -30,6 +31,43 @@ impl Flow {
 
     fn runs_of(place: &Place, role: &str) -> usize {
         place.roles().iter().filter(|started| *started == role).count()
+    }
+
+    /// A place where the verifier is at work, which does not end: a gate was red before the work and is after it.
+    fn while_verified(&self) -> (Place, String) {
+        let place = self.project();
+        Self::commit(&place, "broken", "");
+        let verifying = place.path("verifying").display().to_string();
+        let go = place.path("go").display().to_string();
+        let waits = format!("run touch {verifying}; until [ -e {go} ]; do sleep 0.02; done\n");
+        let script = format!("{}[verifier]\n{waits}{VERIFIES}", self.works(""));
+        Self::write(&place, "../script", &script);
+        (place, verifying)
+    }
+}
+
+/// What the lost private state knew of the work is measured again; the agent has nothing to do but to claim it.
+#[test]
+fn judged_work_can_be_claimed_again_after_private_state_was_lost() {
+    for flow in FLOWS.iter().filter(|flow| ["build", "run"].contains(&flow.args[0])) {
+        let (place, verifying) = flow.while_verified();
+        let args: Vec<&str> = flow.args.iter().copied().chain(["--boundary", "off"]).collect();
+        let running = place.start(&args);
+        wait_for_file(verifying.as_ref());
+        running.signal(Signal::KILL);
+        running.finish();
+        fs::remove_dir_all(place.path("state")).unwrap();
+        let (worker, claim) = (flow.worker, flow.claim);
+        let script = format!(
+            "[{worker}]\nexpect-run test -e hello.txt\n{claim}[verifier]\nrun ralph task accept || true\n{VERIFIES}"
+        );
+        Flow::write(&place, "../script", &script);
+        let ended = place.ralph(&args);
+        let name = flow.args[0];
+        assert_eq!(ended.status.code(), Some(0), "{name}: {ended}");
+        let subjects = place.env.git(&["log", "--format=%s", BRANCH]);
+        assert_eq!(subjects.lines().filter(|subject| *subject == "work").count(), 1, "{subjects}");
+        assert_eq!(place.env.git(&["for-each-ref", "refs/ralph/candidate"]), "", "{name}");
     }
 }
 

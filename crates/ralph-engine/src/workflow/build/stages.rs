@@ -38,7 +38,7 @@ impl Build<'_, '_> {
         self.project.enter(self.session, &id)?;
         let earlier = BEFORE.load(&self.session.context.state, &id)?;
         let uncommitted = self.project.repositories.half_done(earlier.as_ref())?;
-        let before = self.begin(task, earlier)?;
+        let before = self.begin(task)?;
         *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
         let source = self.source(plan)?;
         let json = json(&plan.task_view(&id));
@@ -75,39 +75,25 @@ impl Build<'_, '_> {
     }
 
     /// Notes what there is before a run of a task, and from where its work counts.
-    fn begin(
-        &self,
-        task: &Task<'_>,
-        earlier: Option<BeforeAll>,
-    ) -> Result<BeforeAll, WorkflowError> {
-        let state = &self.session.context.state;
-        let before = if let Some(earlier) = earlier {
-            let slot_base = self.project.slot_base(self.session, &task.id)?;
-            self.project.repositories.note_further(&earlier, slot_base)?
-        } else {
-            // A part of a task that was killed begins where that one began: what was half done then proves nothing.
-            let mut base = self.project.repositories.base()?;
-            // In clones each task begins at the branch: what was not accepted is not there.
-            let origins = task.parent.iter().chain(&task.created_from);
-            for origin in origins.filter(|_| self.project.is_in_place()) {
-                if let Some(earlier) = BEFORE.load(state, origin)? {
-                    base = earlier.base();
-                    break;
-                }
+    fn begin(&self, task: &Task<'_>) -> Result<BeforeAll, WorkflowError> {
+        let mut first = None;
+        // A part of a task that was killed begins where that one began: what was half done then proves nothing. In clones
+        // each task begins at the branch: what was not accepted is not there.
+        for origin in task.parent.iter().chain(&task.created_from) {
+            if first.is_none() && self.project.is_in_place() {
+                first = BEFORE.load(&self.session.context.state, origin)?;
             }
-            self.project.repositories.note_first(&base)?
-        };
-        BEFORE.save(state, &task.id, &before)?;
-        Ok(before)
+        }
+        self.project.note_before(self.session, &task.id, first.map(|before| before.base()))
     }
 
     /// Records the state before a task's run is resumed after its usage limit.
     pub(super) fn begin_again(&self, task: &str) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
-        let Some(earlier) = BEFORE.load(state, task)? else { return Ok(()) };
-        let slot_base = self.project.slot_base(self.session, task)?;
-        let before = self.project.repositories.note_further(&earlier, slot_base)?;
-        BEFORE.save(state, task, &before)?;
+        if BEFORE.load(state, task)?.is_none() {
+            return Ok(());
+        }
+        let before = self.project.note_before(self.session, task, None)?;
         *channel::locked(&self.probe) = Some(self.project.repositories.probe(&before));
         Ok(())
     }

@@ -33,17 +33,7 @@ pub(super) fn snapshot_ref(task: u32, point: SnapshotPoint) -> String {
 impl Phased<'_, '_> {
     /// Notes what there is before a run of the task, and from where its work counts.
     pub(super) fn begin_run(&self, item: &str) -> Result<BeforeAll, WorkflowError> {
-        let state = &self.session.context.state;
-        let repositories = &self.project.repositories;
-        let before = match BEFORE.load(state, item)? {
-            Some(earlier) => {
-                let slot_base = self.project.slot_base(self.session, item)?;
-                repositories.note_further(&earlier, slot_base)?
-            }
-            None => repositories.note_first(&repositories.base()?)?,
-        };
-        BEFORE.save(state, item, &before)?;
-        Ok(before)
+        self.project.note_before(self.session, item, None)
     }
 
     /// Returns to the branches that the last builder began on, if its Ralph died in the middle of the run.

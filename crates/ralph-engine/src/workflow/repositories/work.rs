@@ -21,7 +21,8 @@ impl Repositories {
     /// Notes what there is before the first run of a task that begins at `base`.
     pub(crate) fn note_first(&self, base: &super::Base) -> Result<BeforeAll, WorkflowError> {
         let base = self.moved_base(base)?.unwrap_or_else(|| base.clone());
-        let since = self.base()?;
+        // A clone that was made anew at judged work has all of it from this item.
+        let since = if self.in_slot { base.clone() } else { self.base()? };
         Ok(BeforeAll { since, ..self.note(&base)? })
     }
 

@@ -83,17 +83,7 @@ impl Stories<'_, '_> {
 
     /// Notes what there is before a run for a story, and from where its work counts.
     pub(super) fn begin(&self, item: &str) -> Result<BeforeAll, WorkflowError> {
-        let state = &self.session.context.state;
-        let repositories = &self.project.repositories;
-        let before = match BEFORE.load(state, item)? {
-            Some(earlier) => {
-                let slot_base = self.project.slot_base(self.session, item)?;
-                repositories.note_further(&earlier, slot_base)?
-            }
-            None => repositories.note_first(&repositories.base()?)?,
-        };
-        BEFORE.save(state, item, &before)?;
-        Ok(before)
+        self.project.note_before(self.session, item, None)
     }
 
     /// Returns the gates of a story as they were pinned; a person's change since then is taken up and recorded.
