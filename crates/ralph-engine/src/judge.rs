@@ -349,6 +349,11 @@ impl Case {
         }
     }
 
+    /// Tells whether this commit was measured.
+    pub(crate) fn is_about(&self, commit: &Oid) -> bool {
+        self.found.as_ref().is_some_and(|found| found.candidate.commit.as_str() == commit.as_str())
+    }
+
     /// Returns the paths of changed checks that somebody has to agree with.
     pub fn asked_checks(&self) -> Vec<String> {
         self.assessment.checks.asked().into_iter().map(|check| check.path.clone()).collect()
@@ -466,7 +471,7 @@ pub(crate) fn lowest(cases: &[Case]) -> ProofLevel {
 }
 
 /// Returns the paths at which a change makes a difference: a file that was moved is gone from where it was.
-fn differing(change: &PathChange) -> impl Iterator<Item = &Path> {
+pub(crate) fn differing(change: &PathChange) -> impl Iterator<Item = &Path> {
     let from = match &change.kind {
         ChangeKind::Renamed { from } => Some(from.as_path()),
         _ => None,

@@ -68,6 +68,11 @@ impl CliError {
         }
     }
 
+    /// A person's signal ended it.
+    pub(crate) fn interrupted() -> CliError {
+        CliError::with_exit(Exit::Interrupted, "interrupted")
+    }
+
     fn with_exit(exit: Exit, error: impl Into<Box<dyn Error>>) -> CliError {
         CliError { exit, message: chain(error.into().as_ref()), hints: Vec::new() }
     }
@@ -81,6 +86,12 @@ impl CliError {
     /// Adds hints, if there are any.
     pub(crate) fn hints(self, hints: impl IntoIterator<Item: Into<String>>) -> CliError {
         hints.into_iter().fold(self, CliError::hint)
+    }
+}
+
+impl From<WorkflowError> for CliError {
+    fn from(error: WorkflowError) -> CliError {
+        CliError::failed(error)
     }
 }
 

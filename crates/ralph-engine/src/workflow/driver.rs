@@ -169,6 +169,11 @@ pub(crate) trait Workflow<'s> {
         None
     }
 
+    /// Makes the person's newer commits part of the tip, once they were checked together with landed work.
+    fn take_up_newer(&mut self) -> Result<(), WorkflowError> {
+        Ok(())
+    }
+
     /// Recreates the clone of the item if an agent left it unusable; returns whether it was.
     fn mend_clone(&mut self, _error: &WorkflowError) -> Result<bool, WorkflowError> {
         Ok(false)
@@ -231,6 +236,10 @@ fn turn_until_end<'s, W: Workflow<'s>>(workflow: &mut W) -> Result<Ended<W::End>
     loop {
         let turn = match advance(workflow, &mut pace) {
             Ok(turn) => turn,
+            Err(WorkflowError::Unchecked { .. }) => match workflow.take_up_newer() {
+                Ok(()) => Turn::Again,
+                Err(error) => interruption_or_trouble(error)?,
+            },
             Err(error) => match workflow.mend_clone(&error) {
                 Ok(true) => Turn::Again,
                 Ok(false) => interruption_or_trouble(error)?,

@@ -72,6 +72,11 @@ pub enum WorkflowError {
     /// A person changed a file that accepted work was to change as it lands: it is concluded again.
     #[error("a person changed home while the work was about to land")]
     Overtaken,
+    /// The person's newer commits and landed work were not checked together yet: that comes first.
+    #[error(
+        "your newer commits on `{branch}` have to be checked together with landed work first: start again"
+    )]
+    Unchecked { branch: String },
     /// A merge could not be measured before it lands.
     #[error("the merge could not be measured: {0}")]
     Measure(Trouble),
@@ -132,6 +137,7 @@ impl WorkflowError {
     /// Whether a repository that cannot be used may be the cause.
     pub(crate) const fn may_be_of_repository(&self) -> bool {
         match self {
+            WorkflowError::Landing(LandingError::Contended { .. }) => false,
             WorkflowError::Mirror(_)
             | WorkflowError::Slot(_)
             | WorkflowError::HomeCopy(_)
@@ -181,7 +187,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Declined
         | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::StateFile { .. } => Err(error),
-        WorkflowError::Overtaken => Ok(Turn::Again),
+        WorkflowError::Overtaken | WorkflowError::Unchecked { .. } => Ok(Turn::Again),
         WorkflowError::Measure(trouble) => Ok(Turn::Trouble(trouble.clone())),
         WorkflowError::Mirror(_)
         | WorkflowError::Slot(_)

@@ -108,12 +108,13 @@ impl Project {
             project.reading = ReadingPlace::open(&git, context).map_err(failed)?;
         }
         if let Some(onto) = onto {
-            let left = match project.isolate(context, onto) {
+            let left = match project.isolate(&mut session, onto) {
                 // Ralph's own data may be damaged: then it is recreated.
                 Err(error)
-                    if error.may_be_of_repository() && mend(&git, context).map_err(failed)? =>
+                    if error.may_be_of_repository()
+                        && mend(&git, &session.context).map_err(failed)? =>
                 {
-                    project.isolate(context, onto)
+                    project.isolate(&mut session, onto)
                 }
                 isolated => isolated,
             };
@@ -155,15 +156,18 @@ impl Project {
     /// Has runs work in clones from now on; returns the items that an earlier workflow left in flight.
     fn isolate(
         &mut self,
-        context: &SessionContext,
+        session: &mut Session<'_>,
         onto: Option<&str>,
     ) -> Result<LeftInFlight, WorkflowError> {
+        let context = &session.context;
         let program = &context.git();
         // The first commit of a repository that has none is Ralph's: home has to begin somewhere.
         self.committer.begin_history(&context.workspace.root.join(CONFIG_FILE))?;
         let clones = Clones::open(&ClonesRequest { program, context, onto })?;
         // Before the checkout is looked at: half of a landing is not the person's doing.
         clones.follow_all()?;
+        clones.take_up_newer(session)?;
+        let context = &session.context;
         if let Some(home) = clones.home() {
             let settings = GitSettings { sign: false, ..context.config.git.clone() };
             self.home = home.to_owned();
@@ -294,6 +298,7 @@ impl Project {
     pub(crate) fn sync(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
         let Some(clones) = &self.clones else { return Ok(()) };
         self.commit_left(session)?;
+        clones.take_up_newer(session)?;
         for path in clones.sync(&session.context.state)? {
             let reason = format!(
                 "`{}` was changed by you and by this workflow; your change is in it",
@@ -341,6 +346,11 @@ impl Project {
         self.repositories = entered.repositories;
         session.slot = Some(entered.slot);
         Ok(())
+    }
+
+    /// Makes the person's newer commits part of the tip, once they were checked together with landed work.
+    pub(crate) fn take_up_newer(&self, session: &mut Session<'_>) -> Result<(), WorkflowError> {
+        self.clones.as_ref().map_or(Ok(()), |clones| clones.take_up_newer(session))
     }
 
     /// Recreates the clone of the current item if that is the cause of an error: an agent left it unusable. Returns

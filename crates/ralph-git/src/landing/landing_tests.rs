@@ -54,8 +54,12 @@ impl Bench {
         commit
     }
 
+    fn asked(&self) -> BranchTip {
+        self.landing().tip(MAIN, &mut |_| Vec::new()).unwrap()
+    }
+
     fn tip(&self) -> TipState {
-        match self.landing().tip(MAIN, &mut |_| Vec::new()).unwrap() {
+        match self.asked() {
             BranchTip::At(tip) => tip,
             other => panic!("{other:?}"),
         }
@@ -146,10 +150,16 @@ fn newer_commits_of_the_person_are_merged_with_landed_work() {
         bench.follow(),
         FollowOutcome::NewerCommits { landed: landed.clone(), branch: persons.clone() }
     );
+    let BranchTip::Newer(NewerCommits { read, merge }) = bench.asked() else { panic!() };
+    assert_eq!(read.commit, landed);
+    assert_eq!(bench.main(), persons);
+    let now = bench.git.resolve("refs/ralph/landed/main").unwrap();
+    assert_eq!(now, Some(landed.clone()), "nobody has checked the merge yet");
+    assert_eq!(bench.landing().land(MAIN, &read, &merge).unwrap(), LandOutcome::Landed);
     let tip = bench.tip();
+    assert_eq!(tip.commit, merge);
     let parents = bench.world.git(&bench.dir, &["log", "-1", "--format=%P", tip.commit.as_str()]);
     assert_eq!(parents, format!("{landed} {persons}"));
-    assert_eq!(bench.tip(), tip, "asked again, nothing new is made");
     assert_eq!(bench.follow(), FollowOutcome::Followed { commit: tip.commit.clone() });
     bench.is_at(&tip.commit);
     assert!(bench.dir.join("mine").exists() && bench.dir.join("theirs").exists());
@@ -176,8 +186,9 @@ fn a_conflict_with_newer_commits_is_a_question_unless_home_is_merged_otherwise()
     let merged = bench
         .landing()
         .tip(MAIN, &mut |_| vec![FileEdit { path: paths[0].clone(), content: Some(both.clone()) }]);
-    let BranchTip::At(tip) = merged.unwrap() else { panic!() };
-    assert_eq!(bench.git.file_at(&tip.commit, &paths[0]).unwrap(), Some(both));
+    let BranchTip::Newer(newer) = merged.unwrap() else { panic!() };
+    let found = bench.mirror.git().file_at(&newer.merge, &paths[0]).unwrap();
+    assert_eq!(found, Some(both));
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! work is ahead of it: the next item builds on that. `refs/ralph/followed/<branch>` is the position of the branch when
 //! work last landed; a branch that no longer contains it was rewritten, which only a person can resolve.
 //!
+//! Where the person has newer commits, these and landed work were never tested together: [`Landing::tip`] only prepares
+//! their merge, and the caller lands it once it has been checked.
+//!
 //! Order of a landing: merge and commit in the mirror ([`Landing::merge`], [`Landing::commit`]), then
 //! [`Landing::land`]: objects are copied to the person's repository, then one transaction verifies the branch and moves
 //! the other two refs. [`Landing::follow`] moves the branch and the worktree that has it checked out, and deletes the
@@ -37,7 +40,7 @@ use transaction::RefTransaction;
 
 const LANDED: &str = "refs/ralph/landed/";
 const FOLLOWED: &str = "refs/ralph/followed/";
-/// How many lost races are retried before they are an error.
+/// How often following is tried again after a lost race.
 const ATTEMPTS: usize = 16;
 
 /// Work could not be landed, or it is unknown whether it was: the refs tell.
@@ -45,7 +48,9 @@ const ATTEMPTS: usize = 16;
 pub enum LandingError {
     #[error("`{name}` is not the full name of a branch")]
     NotABranch { name: String },
-    #[error("`{branch}` keeps being moved by other processes")]
+    #[error(
+        "`{branch}` was moved by another process each time that work was about to land on it: it is tried again"
+    )]
     Contended { branch: String },
     #[error("`{}` cannot be a file of a commit", super::shown(path))]
     Path { path: PathBuf },
@@ -69,6 +74,8 @@ pub enum BranchTip {
     /// The branch has no commit yet.
     Unborn,
     At(TipState),
+    /// The person has commits that landed work was not merged with yet.
+    Newer(NewerCommits),
     /// While landed work was ahead, the branch was rewritten or deleted: a question to the person.
     Diverged {
         landed: Oid,
@@ -90,6 +97,14 @@ pub struct TipState {
     pub commit: Oid,
     pub branch: Oid,
     pub landed: Option<Oid>,
+}
+
+/// The person's newer commits merged with landed work. The merge is in the mirror alone: it is the tip once it has landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewerCommits {
+    /// The tip without them.
+    pub read: TipState,
+    pub merge: Oid,
 }
 
 /// The result of a landing.
@@ -117,52 +132,44 @@ struct BranchRefs {
 impl Landing<'_> {
     /// Returns where work on a branch, given in full, continues.
     ///
-    /// Newer commits of the person's are merged with landed work first; `home` merges the files that cannot be merged
-    /// by line.
+    /// Newer commits of the person's are merged with landed work, but that merge does not land by itself; `home` merges
+    /// the files that cannot be merged by line.
     pub fn tip(
         &self,
         branch: &str,
         home: &mut dyn FnMut(&MergeSides<'_>) -> Vec<FileEdit>,
     ) -> Result<BranchTip, LandingError> {
-        for _ in 0..ATTEMPTS {
-            let refs = refs_of(self.person, branch)?;
-            let (now, landed) = match (refs.branch, refs.landed) {
-                (None, None) => return Ok(BranchTip::Unborn),
-                (Some(now), None) => {
-                    let commit = now.clone();
-                    return Ok(BranchTip::At(TipState { commit, branch: now, landed: None }));
-                }
-                (None, Some(landed)) => {
-                    let followed = refs.followed;
-                    return Ok(BranchTip::Diverged { landed, branch: None, followed });
-                }
-                (Some(now), Some(landed)) => (now, landed),
-            };
-            let at = |commit: &Oid| {
-                let (commit, landed) = (commit.clone(), Some(landed.clone()));
-                BranchTip::At(TipState { commit, branch: now.clone(), landed })
-            };
-            if self.person.is_ancestor(&landed, &now)? {
-                return Ok(at(&now));
+        let refs = refs_of(self.person, branch)?;
+        let (now, landed) = match (refs.branch, refs.landed) {
+            (None, None) => return Ok(BranchTip::Unborn),
+            (Some(now), None) => {
+                let commit = now.clone();
+                return Ok(BranchTip::At(TipState { commit, branch: now, landed: None }));
             }
-            if !contains_followed(self.person, &now, refs.followed.as_ref())? {
-                let (branch, followed) = (Some(now), refs.followed);
-                return Ok(BranchTip::Diverged { landed, branch, followed });
+            (None, Some(landed)) => {
+                let followed = refs.followed;
+                return Ok(BranchTip::Diverged { landed, branch: None, followed });
             }
-            if self.person.is_ancestor(&now, &landed)? {
-                return Ok(at(&landed));
-            }
-            let merged = match self.merge_newer(branch, &landed, &now, home)? {
-                Ok(merged) => merged,
-                Err(paths) => return Ok(BranchTip::Conflict { landed, branch: now, paths }),
-            };
-            let read = TipState { commit: landed.clone(), branch: now, landed: Some(landed) };
-            if self.land(branch, &read, &merged)? == LandOutcome::Landed {
-                let (branch, landed) = (read.branch, Some(merged.clone()));
-                return Ok(BranchTip::At(TipState { commit: merged, branch, landed }));
-            }
+            (Some(now), Some(landed)) => (now, landed),
+        };
+        let at = |commit: &Oid| {
+            let (commit, landed) = (commit.clone(), Some(landed.clone()));
+            TipState { commit, branch: now.clone(), landed }
+        };
+        if self.person.is_ancestor(&landed, &now)? {
+            return Ok(BranchTip::At(at(&now)));
         }
-        Err(LandingError::Contended { branch: branch.to_owned() })
+        if !contains_followed(self.person, &now, refs.followed.as_ref())? {
+            let (branch, followed) = (Some(now), refs.followed);
+            return Ok(BranchTip::Diverged { landed, branch, followed });
+        }
+        if self.person.is_ancestor(&now, &landed)? {
+            return Ok(BranchTip::At(at(&landed)));
+        }
+        Ok(match self.merge_newer(branch, &landed, &now, home)? {
+            Ok(merge) => BranchTip::Newer(NewerCommits { read: at(&landed), merge }),
+            Err(paths) => BranchTip::Conflict { landed, branch: now, paths },
+        })
     }
 
     /// Lands a commit of the mirror on a branch whose tip was read before.

@@ -131,7 +131,7 @@ impl GateRoom {
     }
 
     /// Opens a repository for the configured gates.
-    fn open_trusted(setup: &Setup, at: &Utf8Path) -> Result<GateRoom, CliError> {
+    pub(super) fn open_trusted(setup: &Setup, at: &Utf8Path) -> Result<GateRoom, CliError> {
         if !setup.config.is_trusted() {
             return Err(CliError::person_needed("the gates here are not trusted").hint(TRUST_HINT));
         }

@@ -484,16 +484,82 @@ fn notes_are_merged_also_when_the_branch_follows_by_command() {
     stage.script(&willing(&[on("implementer", 1, work)]));
     stage.pipeline(&[]).exits(0);
     person_commits(&stage, "ralph/SCRATCHPAD.md", "first\nperson\n");
-    let landed = stage.ralph(&["land"]);
-    let said = &landed.finished.stdout;
-    assert!(said.contains("that no gate has checked"), "{said}");
-    landed.exits(0);
+    stage.ralph(&["land"]).exits(0);
     let kept = stage.read("ralph/SCRATCHPAD.md");
     for line in ["first", "agent", "person"] {
         assert_eq!(kept.lines().filter(|kept| *kept == line).count(), 1, "{kept}");
     }
     assert_eq!(stage.read("greeting.txt"), "hello\n");
     assert_no_refs_left(&stage);
+}
+
+/// A gate that passes with either of two files, but not with both.
+const APART: &str = "[[gate]]\nname = \"apart\"\nrun = [\"sh\", \"-c\", \"! test -e mine.txt || ! test -e greeting.txt\"]\n";
+
+/// Both were good by themselves; only gates tell whether they are together.
+#[test]
+fn newer_commits_are_gated_with_landed_work_before_the_branch_follows() {
+    let told = |stage: &Stage, args: &[&str], code: i32| {
+        let ended = stage.ralph(args);
+        ended.exits(code);
+        format!("{}{}", ended.finished.stdout, ended.finished.stderr)
+    };
+    for (gate, file, expected) in [
+        (APART, "mine.txt", "only with both"),
+        (APART, "other.txt", "gates passed"),
+        ("", "mine.txt", "not proven"),
+    ] {
+        let stage = Stage::with(&willing(&[]), &format!("follow = \"never\"\n{gate}"), ONE);
+        stage.pipeline(&[]).exits(0);
+        person_commits(&stage, file, "mine\n");
+        let ids = || stage.git(&["rev-parse", "main", "refs/ralph/landed/main"]);
+        let before = ids();
+        if expected == "only with both" {
+            for (args, code) in [(&["land"][..], 1), (&["pipeline"], 3), (&["land", "--json"], 1)] {
+                let said = told(&stage, args, code);
+                assert!(said.contains(expected), "{args:?}: {said}");
+                assert!(said.contains("git merge refs/ralph/landed/main"), "{args:?}: {said}");
+                assert_eq!(ids(), before, "{args:?}: {said}");
+            }
+            // The person puts both together in their own way.
+            stage.git(&["merge", "-q", "--no-edit", "refs/ralph/landed/main"]);
+            stage.git(&["rm", "-q", file]);
+            stage.git(&["commit", "-qm", "mended"]);
+            told(&stage, &["land"], 0);
+        } else {
+            let said = told(&stage, &["land"], 0);
+            assert!(said.contains(expected), "{said}");
+            assert!(stage.has(file), "{said}");
+        }
+        assert!(stage.has("greeting.txt"));
+        assert_no_refs_left(&stage);
+    }
+}
+
+#[test]
+fn a_workflow_goes_on_once_newer_commits_and_landed_work_pass_together() {
+    let go = |stage: &Stage| stage.waiting();
+    let stage = Stage::with("", &format!("follow = \"never\"\n{APART}"), &[ONE[0], "0002-next.md"]);
+    let works = format!(
+        "run touch begun\n{}write next.txt next\nrun rm begun; git add next.txt; git commit -qm next\n\
+         final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND",
+        go(&stage)
+    );
+    stage.script(&willing(&[on("implementer", 2, &works)]));
+    let running = stage.place.start(&["pipeline"]);
+    stage.wait_in_slot("begun");
+    person_commits(&stage, "mine.txt", "mine\n");
+    stage.go();
+    let (code, said) = running.finish();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the gate `apart` fails only with both"), "{said}");
+    stage.git(&["merge", "-q", "--no-edit", "refs/ralph/landed/main"]);
+    stage.git(&["rm", "-q", "mine.txt"]);
+    stage.git(&["commit", "-qm", "mended"]);
+    stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "pivpiv");
+    stage.ralph(&["land"]).exits(0);
+    assert_eq!(stage.read("next.txt"), "next\n");
 }
 
 #[test]

@@ -46,6 +46,43 @@ impl Flow {
     }
 }
 
+/// The branch moves each time that a merge has passed its gates, and then it rests.
+#[test]
+fn work_that_loses_every_race_for_the_branch_lands_later_without_another_run() {
+    for flow in FLOWS.iter().filter(|flow| ["pipeline", "run"].contains(&flow.args[0])) {
+        let place = flow.project();
+        let (repo, busy) = (place.env.repo(), place.path("busy"));
+        let moves = format!(
+            "if [ -s {busy} ]; then sed -i 1d {busy}; cd {repo}; wc -l < {busy} > mine.txt; git add mine.txt; \
+             git -c user.name=p -c user.email=p@x commit -qm mine mine.txt; fi",
+            busy = busy.display(),
+            repo = repo.display()
+        );
+        let toml = fs::read_to_string(repo.join("ralph.toml")).unwrap();
+        let gate = format!("[[gate]]\nname = \"busy\"\nrun = [\"sh\", \"-c\", {moves:?}]\n");
+        Flow::commit(&place, "ralph.toml", &format!("{toml}{gate}"));
+        let fills = format!("run seq 20 > {}\n", busy.display());
+        let script = format!("{}[verifier]\n{VERIFIES}", flow.works(&fills));
+        Flow::write(&place, "../script", &script);
+        let args: Vec<&str> = flow.args.iter().copied().chain(["--boundary", "off"]).collect();
+        let ended = place.ralph(&args);
+        let name = flow.args[0];
+        assert_eq!(ended.status.code(), Some(0), "{name}: {ended}");
+        assert_eq!(
+            fs::read_to_string(&busy).unwrap(),
+            "",
+            "{name}: the branch did not move enough"
+        );
+        assert_eq!(Flow::runs_of(&place, flow.worker), 1, "{name}: {ended}");
+        assert_eq!(place.logged("landed").len(), 1, "{name}: {ended}");
+        assert!(ended.stderr.contains("each time that work was about to land"), "{name}: {ended}");
+        let verdicts = place.logged("verdict");
+        let is_rejected = |verdict: &Value| verdict["verdict"] == "rejected";
+        assert!(!verdicts.iter().any(is_rejected), "{name}: {verdicts:?}");
+        assert_eq!(place.env.git(&["show", &format!("{BRANCH}:hello.txt")]), "hello");
+    }
+}
+
 /// What the lost private state knew of the work is measured again; the agent has nothing to do but to claim it.
 #[test]
 fn judged_work_can_be_claimed_again_after_private_state_was_lost() {

@@ -5,33 +5,72 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::PersonsRepository;
 use super::draft::{NOTES, merge_home_file};
+use super::{PersonsRepository, RACES};
 use crate::git::commits::Signing;
 use crate::git::evidence::is_own;
 use crate::git::landing::{
     BranchTip, Carried, FileEdit, FollowOutcome, LandOutcome, Landing as BranchLanding,
-    LandingCommit, MergeSides, TipState, TreeMerge, WaitReason,
+    LandingCommit, LandingError, MergeSides, NewerCommits, TipState, TreeMerge, WaitReason,
 };
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitError, Head, Oid, PathChange, shown};
+use crate::judge::Case;
 use crate::workflow::WorkflowError;
 
 /// A commit that joins a tip with accepted work and changes of home.
 pub(super) enum Joined {
-    Commit {
-        commit: Oid,
-        is_merge: bool,
-        /// It holds more than what was judged.
-        is_unmeasured: bool,
-        /// The work as one new commit on the tip, where it was carried over.
-        carried: Option<Oid>,
-    },
+    Commit(JoinedCommit),
     /// The tip has it all.
     Nothing,
     Conflict {
         paths: Vec<PathBuf>,
     },
+}
+
+pub(super) struct JoinedCommit {
+    pub(super) commit: Oid,
+    pub(super) is_merge: bool,
+    /// It holds more than what was judged.
+    pub(super) is_unmeasured: bool,
+    /// The work as one new commit on the tip, where it was carried over.
+    pub(super) carried: Option<Oid>,
+}
+
+impl JoinedCommit {
+    /// Returns it as a commit that may land, if nothing about it has to be measured.
+    pub(super) fn known(&self) -> Option<LandableCommit> {
+        (!self.is_unmeasured).then(|| LandableCommit(self.commit.clone()))
+    }
+}
+
+/// A commit that a branch may be moved to. The ways to make one are all that a tip can be: no combination gets there that
+/// nothing was measured of.
+pub(super) struct LandableCommit(Oid);
+
+impl LandableCommit {
+    /// A merge that this case is about.
+    pub(super) fn measured(joined: &JoinedCommit, case: &Case) -> Option<LandableCommit> {
+        case.is_about(&joined.commit).then(|| LandableCommit(joined.commit.clone()))
+    }
+
+    /// Newer commits with landed work; see [`super::newer`], which alone calls it.
+    pub(super) fn of_newer(newer: &NewerCommits) -> LandableCommit {
+        LandableCommit(newer.merge.clone())
+    }
+
+    /// Landed work taken back: a person's word, which is said to be unchecked.
+    pub(super) fn reverted(commit: &Oid) -> LandableCommit {
+        LandableCommit(commit.clone())
+    }
+}
+
+/// Where a branch stands.
+pub(super) enum Standing {
+    Unborn,
+    At(TipState),
+    /// The person has newer commits than landed work.
+    Newer(NewerCommits),
 }
 
 /// What is to be joined with a tip.
@@ -91,7 +130,31 @@ pub(super) fn is_regular(change: &PathChange) -> bool {
 
 impl PersonsRepository {
     /// Returns where work lands now: what has landed, with the person's newer commits, or the branch itself.
+    ///
+    /// Newer commits that change more than home have to be checked first ([`Clones::take_up_newer`](super::Clones)).
     pub(super) fn tip(&self) -> Result<Option<TipState>, WorkflowError> {
+        for _ in 0..RACES {
+            let newer = match self.standing()? {
+                Standing::Unborn => return Ok(None),
+                Standing::At(tip) => return Ok(Some(tip)),
+                Standing::Newer(newer) => newer,
+            };
+            let Some(landable) = self.needs_no_gate(&newer)? else {
+                let branch = self.short_branch().to_owned();
+                return Err(WorkflowError::Unchecked { branch });
+            };
+            self.advance(&newer.read, &landable, &[])?;
+        }
+        Err(self.contended())
+    }
+
+    /// The branch was moved by others each time. Nothing is wrong with what was to land on it: it is tried again.
+    pub(super) fn contended(&self) -> WorkflowError {
+        LandingError::Contended { branch: self.short_branch().to_owned() }.into()
+    }
+
+    /// Returns where the branch stands, with all of it in the mirror.
+    pub(super) fn standing(&self) -> Result<Standing, WorkflowError> {
         let git = self.git();
         let mut problem = None;
         let mut merge_home = |sides: &MergeSides<'_>| {
@@ -109,12 +172,13 @@ impl PersonsRepository {
             BranchTip::Unborn if self.had_commits.get() => {
                 Err(WorkflowError::Branch(self.says_gone(git)?))
             }
-            BranchTip::Unborn => Ok(None),
+            BranchTip::Unborn => Ok(Standing::Unborn),
             BranchTip::At(tip) => {
                 self.had_commits.set(true);
                 self.gates.mirror.fill(git, std::slice::from_ref(&tip.commit))?;
-                Ok(Some(tip))
+                Ok(Standing::At(tip))
             }
+            BranchTip::Newer(newer) => Ok(Standing::Newer(newer)),
             BranchTip::Diverged { landed, .. } => Err(WorkflowError::Branch(format!(
                 "`{branch}` was rewritten or deleted while landed work waited for it; that work is in {landed} \
                  (refs/ralph/landed/{branch}): merge it, or delete that ref to give it up"
@@ -211,14 +275,16 @@ impl PersonsRepository {
                 }
                 if let Some(commit) = carried.clone().filter(|_| request.home.is_empty()) {
                     let (is_merge, is_unmeasured) = (false, true);
-                    return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
+                    let joined = JoinedCommit { commit, is_merge, is_unmeasured, carried };
+                    return Ok(Joined::Commit(joined));
                 }
                 let below = carried.as_ref().unwrap_or(tip);
                 (landing.tree_of(below)?, vec![below], true)
             }
             (Some(candidate), _) if request.home.is_empty() && self.leads_on(tip, candidate)? => {
                 let (commit, is_merge, is_unmeasured) = (candidate.clone(), false, false);
-                return Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried });
+                let joined = JoinedCommit { commit, is_merge, is_unmeasured, carried };
+                return Ok(Joined::Commit(joined));
             }
             (Some(candidate), _) if truth.is_ancestor(tip, candidate)? => {
                 (landing.tree_of(candidate)?, vec![candidate], false)
@@ -233,11 +299,10 @@ impl PersonsRepository {
                         tree
                     }
                 };
-                let moved = match base {
-                    Some(base) => truth.changes(base, tip)?,
-                    None => Vec::new(),
+                let is_unmeasured = match base {
+                    Some(base) => !self.changed_outside_home(base, tip)?.is_empty(),
+                    None => true,
                 };
-                let is_unmeasured = moved.iter().any(|change| !is_own(&self.own, &change.path));
                 (tree, vec![tip, candidate], is_unmeasured)
             }
         };
@@ -252,7 +317,7 @@ impl PersonsRepository {
             message: request.message,
             signing: request.signing,
         })?;
-        Ok(Joined::Commit { commit, is_merge, is_unmeasured, carried })
+        Ok(Joined::Commit(JoinedCommit { commit, is_merge, is_unmeasured, carried }))
     }
 
     /// Tells whether a commit has another in its history.
@@ -314,10 +379,10 @@ impl PersonsRepository {
     pub(super) fn advance(
         &self,
         tip: &TipState,
-        commit: &Oid,
+        commit: &LandableCommit,
         marks: &[(&str, &Oid)],
     ) -> Result<LandOutcome, WorkflowError> {
-        Ok(self.landing().land_marked(&self.branch, tip, commit, marks)?)
+        Ok(self.landing().land_marked(&self.branch, tip, &commit.0, marks)?)
     }
 
     /// Lets the branch follow what has landed, where that disturbs nothing; returns why it waits, and what to do. `then`
@@ -338,7 +403,7 @@ pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) ->
         FollowOutcome::Waits { files, reason, .. } => (files, reason),
         FollowOutcome::NewerCommits { .. } => {
             return Some(format!(
-                "`{branch}` has newer commits of yours, which the next landing or `ralph land` merges"
+                "`{branch}` has newer commits of yours: the next landing or `ralph land` merges them, once the gates pass with both"
             ));
         }
         FollowOutcome::Diverged { .. } => {

@@ -20,15 +20,15 @@ use ralph_model::proof::{LandedLevel, ProofLevel};
 use ralph_model::role::Role;
 use ralph_model::verdict::{Reason, Verdict, VerifierReport};
 
-use super::branch::{JoinRequest, Joined, THEN_LAND, is_regular};
+use super::branch::{JoinRequest, Joined, JoinedCommit, LandableCommit, THEN_LAND, is_regular};
 use super::draft::{HomeDraft, NOTES};
 use super::slots::SLOTS;
-use super::{Clones, PersonsRepository, object, slots};
+use super::{Clones, PersonsRepository, RACES, object, slots};
 use crate::config::Follow;
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
 use crate::git::home_copy::HomeChange;
-use crate::git::landing::{FileEdit, LandOutcome, TipState};
+use crate::git::landing::{FileEdit, LandOutcome, LandingError, TipState};
 use crate::git::{Head, Oid};
 use crate::judge::{AgreedChecks, Case, Said};
 use crate::session::Session;
@@ -37,8 +37,8 @@ use crate::workflow::WorkflowError;
 use crate::workflow::merge_review::{self, MergeRequest, MergeStanding};
 use crate::workflow::repositories::{BeforeAll, Repositories, attestation, commit_id, key};
 
-/// How often another writer of the branch may be first.
-const RACES: u32 = 32;
+/// How often a branch may move before work lands on it: each time the gates may have to run again.
+const TRIES: u32 = 8;
 
 /// Files of home, by their paths in the draft, with their contents.
 pub(crate) type LandedFiles = Vec<(Utf8PathBuf, Vec<u8>)>;
@@ -101,26 +101,28 @@ pub(crate) enum LandingEnd {
     },
 }
 
-/// A commit that is ready to land in one repository.
+/// A commit that is ready to land in one repository, once it was measured where it has to be.
 struct Prepared<'a> {
     repository: &'a PersonsRepository,
     tip: TipState,
-    commit: Oid,
+    joined: JoinedCommit,
     /// The accepted commit in it, if there is one.
     candidate: Option<Oid>,
     /// Where work on it began.
     base: Option<Oid>,
-    is_merge: bool,
-    /// More than home has moved: what was measured of the candidate does not hold for it.
-    is_unmeasured: bool,
-    /// The work as one new commit on the tip, where it was carried over.
-    carried: Option<Oid>,
+}
+
+/// What was measured of prepared commits, and which of them may land.
+struct Measured {
+    cases: Vec<(BeforeAll, Case)>,
+    /// One for each prepared commit.
+    landable: Vec<LandableCommit>,
 }
 
 impl Prepared<'_> {
     /// Returns the commit below the work and its last one, as they land.
     fn span(&self) -> Option<(&Oid, &Oid)> {
-        match &self.carried {
+        match &self.joined.carried {
             Some(carried) => Some((&self.tip.commit, carried)),
             None => self.base.as_ref().zip(self.candidate.as_ref()),
         }
@@ -186,7 +188,8 @@ impl Clones {
         let level = LandedLevel::of_landing(request.level);
         let files = (request.files)(level)?;
         let known = self.files_in_draft(&files)?;
-        for _ in 0..RACES {
+        for _ in 0..TRIES {
+            self.take_up_newer(session)?;
             self.sync(&session.context.state)?;
             if self.files_in_draft(&files)? != known {
                 // What is to land was computed from them: the person's word comes first.
@@ -204,19 +207,21 @@ impl Clones {
                 Ok(measured) => measured,
                 Err(obstacle) => return self.refuse(session, request, &obstacle, &prepared),
             };
-            if let MergeStanding::Unsettled { is_asked } = compare(session, request, &measured)? {
+            let cases = &measured.cases;
+            if let MergeStanding::Unsettled { is_asked } = compare(session, request, cases)? {
                 return Ok(LandingEnd::Unsettled { is_asked });
             }
             self.keep_lfs(session, request.item, &prepared)?;
             // Before it lands: a crash must not leave a merge on the branch without its receipt.
-            attest(session, slot, request, &measured)?;
-            if self.advance(session, request, &prepared)? {
+            attest(session, slot, request, cases)?;
+            if self.advance(session, request, &prepared, &measured.landable)? {
                 merge_review::forget(&session.context.state, request.item)?;
                 return Ok(LandingEnd::Landed { level });
             }
         }
-        let why = "the branch was moved by another process each time".to_owned();
-        Ok(LandingEnd::Refused { why, tips: self.tips()? })
+        // Nothing is known against the work, so that neither its agent nor a person has anything to do: it lands later.
+        let branches: Vec<&str> = self.branches().iter().map(|(_, branch)| *branch).collect();
+        Err(LandingError::Contended { branch: branches.join("`, `") }.into())
     }
 
     /// Returns what the draft has of the files that land with the work.
@@ -311,17 +316,8 @@ impl Clones {
                 signing: self.signing,
             })?;
             match joined {
-                Joined::Commit { commit, is_merge, is_unmeasured, carried } => {
-                    prepared.push(Prepared {
-                        repository,
-                        tip,
-                        commit,
-                        candidate,
-                        base,
-                        is_merge,
-                        is_unmeasured,
-                        carried,
-                    });
+                Joined::Commit(joined) => {
+                    prepared.push(Prepared { repository, tip, joined, candidate, base });
                 }
                 Joined::Nothing => {}
                 Joined::Conflict { paths } => {
@@ -402,23 +398,24 @@ impl Clones {
         session: &mut Session<'_>,
         request: &LandingRequest<'_>,
         prepared: &[Prepared<'_>],
+        landable: &[LandableCommit],
     ) -> Result<bool, WorkflowError> {
-        for one in prepared {
-            let repository = one.repository;
+        for (one, landable) in prepared.iter().zip(landable) {
+            let (repository, commit) = (one.repository, &one.joined.commit);
             let marks = match (request.marks, one.span()) {
                 (Some(LandingMarks { before, after }), Some((below, last))) => {
                     vec![(before.as_str(), below), (after.as_str(), last)]
                 }
                 _ => Vec::new(),
             };
-            match repository.advance(&one.tip, &one.commit, &marks)? {
+            match repository.advance(&one.tip, landable, &marks)? {
                 LandOutcome::Landed => {}
                 LandOutcome::Lost => return Ok(false),
             }
             if repository.has_home
                 && let Some(draft) = &self.draft
             {
-                draft.landed(&session.context.state, &one.commit)?;
+                draft.landed(&session.context.state, commit)?;
                 self.clear_in_flight()?;
             }
             let waits = self.follow_one(repository)?;
@@ -426,9 +423,9 @@ impl Clones {
                 item: request.item.to_owned(),
                 repository: Some(repository.name.clone()).filter(|name| !name.is_empty()),
                 branch: repository.short_branch().to_owned(),
-                commit: one.commit.to_string(),
+                commit: commit.to_string(),
                 candidate: one.candidate.as_ref().map(ToString::to_string),
-                merge: Some(one.is_merge),
+                merge: Some(one.joined.is_merge),
                 waits,
                 subject: request.message.lines().next().unwrap_or_default().to_owned(),
             })?;
@@ -453,7 +450,7 @@ impl Clones {
             _ => Vec::new(),
         };
         let base = landed.base.as_ref();
-        let paths = landed.repository.left_out(base, candidate, &landed.commit, &given)?;
+        let paths = landed.repository.left_out(base, candidate, &landed.joined.commit, &given)?;
         if paths.is_empty() {
             return Ok(());
         }
@@ -474,7 +471,7 @@ impl Clones {
         prepared: &[Prepared<'_>],
     ) -> Result<bool, WorkflowError> {
         let Some(record) = SLOTS.load(state, item)? else { return Ok(false) };
-        let merged: Vec<_> = prepared.iter().filter(|one| one.is_merge).collect();
+        let merged: Vec<_> = prepared.iter().filter(|one| one.joined.is_merge).collect();
         for one in &merged {
             let repository = one.repository;
             let joined = repository.join(&JoinRequest {
@@ -485,7 +482,9 @@ impl Clones {
                 message: &format!("Merge `{}` into the work\n", repository.short_branch()),
                 signing: Signing::Unsigned,
             })?;
-            let Joined::Commit { commit, is_merge: true, .. } = joined else { return Ok(false) };
+            let Joined::Commit(JoinedCommit { commit, is_merge: true, .. }) = joined else {
+                return Ok(false);
+            };
             let program = repository.git().program();
             let clone = self.slots.open_clone(record.number, &repository.name, program)?;
             let Some(clone) = clone else { return Ok(false) };
@@ -634,6 +633,7 @@ impl Clones {
         let mut races = 0;
         let mut has_moved = false;
         while races < RACES {
+            self.take_up_newer(session)?;
             let state = &session.context.state;
             let Some((message, changes)) = next(draft, state)? else {
                 self.clear_in_flight()?;
@@ -645,9 +645,10 @@ impl Clones {
             let (base, candidate) = (None, None);
             let (signing, message) = (self.signing, message.as_str());
             let request = JoinRequest { tip: &tip, base, candidate, home: &home, message, signing };
-            let Joined::Commit { commit, .. } = repository.join(&request)? else { break };
-            if is_current && repository.advance(&tip, &commit, &[])? == LandOutcome::Landed {
-                draft.published(state, &commit, &changes)?;
+            let Joined::Commit(joined) = repository.join(&request)? else { break };
+            let landable = joined.known().expect("home alone is not measured");
+            if is_current && repository.advance(&tip, &landable, &[])? == LandOutcome::Landed {
+                draft.published(state, &joined.commit, &changes)?;
                 has_moved = true;
             } else {
                 races += 1;
@@ -731,11 +732,15 @@ fn measure(
     slot: &Repositories,
     request: &LandingRequest<'_>,
     prepared: &[Prepared<'_>],
-) -> Result<Result<Vec<(BeforeAll, Case)>, Obstacle>, WorkflowError> {
-    let mut measured = Vec::new();
-    for one in prepared.iter().filter(|one| one.is_unmeasured) {
+) -> Result<Result<Measured, Obstacle>, WorkflowError> {
+    let mut measured = Measured { cases: Vec::new(), landable: Vec::new() };
+    for one in prepared {
+        if let Some(known) = one.joined.known() {
+            measured.landable.push(known);
+            continue;
+        }
         let before = request.before.with_base(&one.repository.name, &one.tip.commit);
-        let (commit, repository) = (commit_id(&one.commit), one.repository.name.clone());
+        let (commit, repository) = (commit_id(&one.joined.commit), one.repository.name.clone());
         let said = Said::Work(Work { commit, repository });
         let case = session.with_gates(request.item, |context, tell| {
             slot.examine(context, &before, request.pinned, &said, tell)
@@ -743,7 +748,9 @@ fn measure(
         match case.verdict(&VerifierReport::NotAsked) {
             // What only a verifier or a person can settle was settled for the work itself.
             Ok(Verdict::Accepted { .. } | Verdict::NeedsHuman { .. }) => {
-                measured.push((before, case));
+                let landable = LandableCommit::measured(&one.joined, &case);
+                measured.landable.push(landable.expect("this commit was examined"));
+                measured.cases.push((before, case));
             }
             Ok(Verdict::Rejected { reasons }) => return Ok(Err(Obstacle::Rejected { reasons })),
             Ok(Verdict::PlanInvalid { .. }) => {

@@ -1,11 +1,12 @@
 //! Commits of the run's branches under refs of their own, and landed work that is taken back.
 
 use ralph_model::build::Work;
-use ralph_model::journal::WorkLanded;
+use ralph_model::journal::{Note, WorkLanded};
 use ralph_model::pipeline::records::Base;
 
+use super::branch::LandableCommit;
 use super::slots::SLOTS;
-use super::{Clones, PersonsRepository, object};
+use super::{Clones, PersonsRepository, RACES, object};
 use crate::git::evidence::is_own;
 use crate::git::item_refs::ItemKey;
 use crate::git::landing::{JudgedWork, LandOutcome, LandingCommit, TipState, TreeMerge};
@@ -15,9 +16,6 @@ use crate::session::Session;
 use crate::state::State;
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{Repositories, commit_id, key};
-
-/// How often another writer of the branch may be first.
-const RACES: u32 = 32;
 
 /// Landed work that is to be taken back: all that is between two commits of each repository.
 pub(crate) struct RevertRequest<'a> {
@@ -193,6 +191,7 @@ impl Clones {
     ) -> Result<Option<RevertEnd>, WorkflowError> {
         let branch = repository.short_branch().to_owned();
         for _ in 0..RACES {
+            self.take_up_newer(session)?;
             let tip = repository.tip()?;
             let truth = repository.gates.mirror.git();
             let Some(tip) =
@@ -205,8 +204,13 @@ impl Clones {
                 Reverted::Conflict(paths) => return Ok(Some(RevertEnd::Conflict { paths })),
                 Reverted::Commit(commit) => commit,
             };
-            if repository.advance(&tip, &commit, &[])? == LandOutcome::Lost {
+            let landable = LandableCommit::reverted(&commit);
+            if repository.advance(&tip, &landable, &[])? == LandOutcome::Lost {
                 continue;
+            }
+            if !repository.changed_outside_home(before, &commit)?.is_empty() {
+                let reason = "no gate has checked what is left without the work that was taken back: `ralph gates run` does";
+                session.record(Note { reason: reason.to_owned(), ..Note::default() })?;
             }
             let waits = self.follow_one(repository)?;
             session.record(WorkLanded {
@@ -221,7 +225,7 @@ impl Clones {
             })?;
             return Ok(None);
         }
-        Err(WorkflowError::Branch(format!("`{branch}` was moved by another process each time")))
+        Err(repository.contended())
     }
 
     fn reverted(

@@ -2,7 +2,7 @@
 //!
 //! [`slots`] says which clone an item's runs work in, [`draft`] is home while a workflow is at work, [`in_flight`] puts
 //! what differs from home on refs, where [`overlay`] finds it for who only looks, and [`landing`] puts accepted work on
-//! the run's branch; [`marks`] keeps commits under refs, and takes landed work back; [`reading`] has the clones of roles
+//! the run's branch, beside newer commits of the person's ([`newer`]); [`marks`] keeps commits under refs, and takes landed work back; [`reading`] has the clones of roles
 //! that only read. Invariant: nothing here writes to the person's checkout, index or branches but a landing, and that only
 //! moves a branch forward.
 //!
@@ -16,6 +16,7 @@ mod in_flight;
 pub mod kept;
 pub(crate) mod landing;
 pub(crate) mod marks;
+pub mod newer;
 pub mod overlay;
 pub(crate) mod reading;
 pub(crate) mod slots;
@@ -48,6 +49,12 @@ use crate::git::{Git, GitProgram, Head, Oid, shown};
 use crate::run::{RunSlot, WantedItem, Wish};
 use crate::session::SessionContext;
 use crate::state::State;
+
+/// How often another writer of a branch may be first.
+const RACES: u32 = 32;
+
+/// Where landed work is that a branch has not followed.
+const LANDED: &str = "refs/ralph/landed/";
 
 /// A repository of the person's workspace, and the branch of it that work lands on.
 pub(crate) struct PersonsRepository {

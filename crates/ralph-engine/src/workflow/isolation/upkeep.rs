@@ -7,19 +7,24 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::branch::{THEN_LAND, why_it_waits};
+use super::newer::{CheckedMerge, NewerMerge, TakenUp};
 use super::slots::SlotRecord;
-use super::{PersonsRepository, SLOTS};
+use super::{LANDED, PersonsRepository, SLOTS};
 use crate::boundary;
 use crate::config::Config;
 use crate::files::PathError;
 use crate::files::lock::{LockError, LockOwner, RunLock};
 use crate::gates::GateRepository;
+use crate::gates::assess::Assessment;
 use crate::git::{Git, GitProgram};
 use crate::home::Home;
 use crate::run::{RESULTS, UNCOMPARED, remove};
 use crate::state::State;
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::own_paths;
+
+/// What a person does where `ralph land` found something in the way.
+const THEN_AGAIN: &str = "then run `ralph land` again";
 
 /// A branch that landed work was ahead of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,9 +34,9 @@ pub struct LandedBranch {
     pub branch: String,
     /// Why it does not follow, and what to do; `None` if it has.
     pub waits: Option<String>,
-    /// The merge of landed work with the person's newer commits that it followed to. No gate has run on it.
+    /// The merge of landed work with the person's newer commits that it followed to.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unchecked_merge: Option<String>,
+    pub merge: Option<CheckedMerge>,
     /// The landed commits that it does not have.
     #[serde(skip)]
     pub commits: Vec<String>,
@@ -61,7 +66,7 @@ pub fn waiting(
                 repository: name.clone(),
                 branch: short.to_owned(),
                 waits: Some(waits),
-                unchecked_merge: None,
+                merge: None,
                 commits: commits.iter().map(ToString::to_string).collect(),
             });
         }
@@ -69,22 +74,23 @@ pub fn waiting(
     Ok(branches)
 }
 
-const LANDED: &str = "refs/ralph/landed/";
-
-/// Brings every branch along that landed work is ahead of, where that disturbs nothing.
-pub fn bring_along(
+/// Brings every branch along that landed work is ahead of, where that disturbs nothing. `assess` runs the gates where the
+/// person has newer commits.
+pub fn bring_along<E: From<WorkflowError>>(
     program: &GitProgram,
     state: &State,
     workspace: &Utf8Path,
     home: &Home,
     config: &Config,
-) -> Result<Vec<LandedBranch>, WorkflowError> {
+    mut assess: impl FnMut(&NewerMerge<'_>) -> Result<Assessment, E>,
+) -> Result<Vec<LandedBranch>, E> {
     let mut branches = Vec::new();
     for place in boundary::repositories(workspace) {
         let Some(worktree) = place.worktree.clone() else { continue };
-        let gates = GateRepository::open(program, state, &worktree, workspace)?;
+        let gates = GateRepository::open(program, state, &worktree, workspace);
+        let gates = gates.map_err(WorkflowError::from)?;
         let name = worktree.strip_prefix(workspace).map_or("", Utf8Path::as_str).to_owned();
-        for landed in gates.git.refs()?.refs {
+        for landed in gates.git.refs().map_err(WorkflowError::from)?.refs {
             let Some(short) = landed.name.strip_prefix(LANDED) else { continue };
             let repository = PersonsRepository {
                 had_commits: std::cell::Cell::new(false),
@@ -96,14 +102,16 @@ pub fn bring_along(
                 prefix: Utf8PathBuf::new(),
             };
             // The person's newer commits come first.
-            let tip = repository.tip()?.map(|tip| tip.commit);
-            let waits = repository.follow("then run `ralph land` again")?;
-            let merge = tip.filter(|tip| waits.is_none() && *tip != landed.id);
+            let (waits, merge) = match repository.take_up_newer(&mut assess)? {
+                TakenUp::Refused(why) => (Some(why), None),
+                TakenUp::Nothing => (repository.follow(THEN_AGAIN)?, None),
+                TakenUp::Merged(merge) => (repository.follow(THEN_AGAIN)?, Some(merge)),
+            };
             branches.push(LandedBranch {
                 repository: name.clone(),
                 branch: short.to_owned(),
                 waits,
-                unchecked_merge: merge.map(|tip| tip.to_string()),
+                merge,
                 commits: Vec::new(),
             });
         }

@@ -429,6 +429,10 @@ impl<'s> Workflow<'s> for Phased<'_, 's> {
         self.project.has_lost_clone(self.session, result)
     }
 
+    fn take_up_newer(&mut self) -> Result<(), WorkflowError> {
+        self.project.take_up_newer(self.session)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         let Some(item) = self.entered.clone() else { return Ok(false) };
         if !error.may_be_of_repository() || self.project.repositories.unsound().is_none() {

@@ -274,6 +274,10 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
         self.pipeline.project.has_lost_clone(self.pipeline.session, result)
     }
 
+    fn take_up_newer(&mut self) -> Result<(), WorkflowError> {
+        self.pipeline.project.take_up_newer(self.pipeline.session)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         let pipeline = &mut *self.pipeline;
         let is_anew = pipeline.project.mend_clone(pipeline.session, error)?;

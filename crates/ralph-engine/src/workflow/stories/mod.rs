@@ -336,6 +336,10 @@ impl<'s> Workflow<'s> for Stories<'_, 's> {
         self.project.has_lost_clone(self.session, result)
     }
 
+    fn take_up_newer(&mut self) -> Result<(), WorkflowError> {
+        self.project.take_up_newer(self.session)
+    }
+
     fn mend_clone(&mut self, error: &WorkflowError) -> Result<bool, WorkflowError> {
         self.project.mend_clone(self.session, error)
     }

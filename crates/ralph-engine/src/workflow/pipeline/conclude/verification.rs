@@ -266,7 +266,7 @@ impl SpecWork<'_, '_, '_> {
     fn landing_refused(
         &mut self,
         markers: &Markers,
-        commit: CommitId,
+        commit: &CommitId,
         why: String,
         tips: &Base,
         result: Option<&RunResult>,
@@ -282,7 +282,8 @@ impl SpecWork<'_, '_, '_> {
             self.settle(&Fact::PersonNeeded { question, run }, "waits for a person")?;
             return Ok(Turn::Again);
         }
-        let feedback = Feedback { text: why, commit: Some(commit), claimed: None };
+        // The work itself was not rejected: the same commit, claimed again, is judged again.
+        let feedback = Feedback { text: why, commit: None, claimed: None };
         self.settle(
             &Fact::LandingRefused { feedback, base: tips.clone(), run },
             "goes back: the branch has moved",
@@ -319,7 +320,7 @@ impl SpecWork<'_, '_, '_> {
                 }
                 LandingEnd::Refused { why, tips } => {
                     let commit = judged.done_at.expect("what lands has a commit");
-                    return self.landing_refused(markers, commit, why, &tips, result).map(Err);
+                    return self.landing_refused(markers, &commit, why, &tips, result).map(Err);
                 }
             }
         }
