@@ -14,7 +14,9 @@ use super::isolation::equipment::Equipment;
 use super::isolation::landing::{LandingEnd, LandingRequest};
 use super::isolation::marks::{RevertEnd, RevertRequest};
 use super::isolation::reading::ReadingPlace;
-use super::isolation::{Clones, ClonesRequest, LeftInFlight, mend, slots, unborn_siblings};
+use super::isolation::{
+    Clones, ClonesRequest, LeftInFlight, LeftWork, mend, slots, unborn_siblings,
+};
 use super::overview::read_prd;
 use super::repositories::{BEFORE, BeforeAll, Repositories};
 use super::spec_text::SpecText;
@@ -23,6 +25,7 @@ use super::{WorkflowError, with_causes};
 use crate::config::{GitSettings, Isolation};
 use crate::files::note::clear_note;
 use crate::files::{PathError, create_directory, replace_atomically};
+use crate::gates::pin::PinnedGates;
 use crate::gates::start::{StartGates, StartWatcher};
 use crate::git::commits::Signing;
 use crate::git::{Git, GitProgram, shown};
@@ -521,7 +524,7 @@ impl Project {
         if !clones.is_dropped(&base, tips)? {
             return Ok(slots::move_base(&session.context.state, item, tips)?);
         }
-        self.leave_for_good(session, item)?;
+        self.leave_keeping(session, item, LeftWork::Uncommitted)?;
         self.enter(session, item)
     }
 
@@ -629,27 +632,53 @@ impl Project {
         }
     }
 
-    /// Keeps what an item left uncommitted in its slot, and ends the work on it.
+    /// Keeps what an item made or left in its slot that has not landed, and ends the work on it.
     pub(crate) fn leave_for_good(
         &mut self,
         session: &mut Session<'_>,
         item: &str,
     ) -> Result<(), WorkflowError> {
+        self.leave_keeping(session, item, LeftWork::All)
+    }
+
+    fn leave_keeping(
+        &mut self,
+        session: &mut Session<'_>,
+        item: &str,
+        what: LeftWork,
+    ) -> Result<(), WorkflowError> {
         let left = match &self.clones {
-            Some(clones) => clones.keep_left(&session.context.state, item),
+            Some(clones) => clones.keep_left(&session.context.state, item, what),
             None => Ok(None),
         };
         // What is kept of leftovers decides nothing: the item is done, or given up.
         let said = left.unwrap_or_else(|problem| {
-            Some(format!(
-                "what {item} left uncommitted could not be kept: {}",
-                with_causes(&problem)
-            ))
+            Some(format!("what {item} left could not be kept: {}", with_causes(&problem)))
         });
         if let Some(reason) = said {
             session.record(Note { reason, ..Note::default() })?;
         }
         self.leave(session, item)
+    }
+
+    /// Ends the work on every item that has a slot, if a person decided on it while no run of it was under way. What a run has
+    /// just left is concluded first.
+    pub(crate) fn leave_decided(
+        &mut self,
+        session: &mut Session<'_>,
+        is_decided: impl Fn(&str) -> bool,
+    ) -> Result<(), WorkflowError> {
+        if self.clones.is_none() {
+            return Ok(());
+        }
+        for item in slots::items(&session.context.state)? {
+            let state = &session.context.state;
+            if is_decided(&item) && RESULTS.load(state, &item)?.is_none() {
+                PinnedGates::forget(state, &item)?;
+                self.leave_for_good(session, &item)?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the work on an item, whatever came of it.

@@ -141,3 +141,33 @@ fn a_merge_that_proves_more_than_the_work_by_itself_is_shown_as_that() {
         assert!(verified.stdout.contains("gates passed"), "{name}: {verified}");
     }
 }
+
+/// The run that did the work has ended: only the verifier is at work when the person decides otherwise.
+#[test]
+fn work_that_a_person_cancels_after_its_run_has_ended_is_kept() {
+    for flow in &FLOWS[..3] {
+        let (place, verifying) = flow.while_verified();
+        let name = flow.args[0];
+        let running = place.start(&[name, "--boundary", "off"]);
+        wait_for_file(verifying.as_ref());
+        let cancels: &[&str] = match name {
+            "pipeline" => &["specs", "mark-done", "1"],
+            "build" => &["task", "delete", "t-hello"],
+            _ => {
+                let prd = fs::read_to_string(place.env.repo().join("ralph/prd.json")).unwrap();
+                let prd = prd.replace("\"passes\": false", "\"passes\": true");
+                Flow::commit(&place, "ralph/prd.json", &prd);
+                &["status"]
+            }
+        };
+        let cancelled = place.ralph(cancels);
+        assert_eq!(cancelled.status.code(), Some(0), "{name}: {cancelled}");
+        fs::write(place.path("go"), "").unwrap();
+        let (_, said) = running.finish();
+        let left = place.env.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/left/"]);
+        assert_eq!(left.lines().count(), 1, "{name}: {left} {said}");
+        assert!(said.contains(&left), "{name}: {left} {said}");
+        assert_eq!(place.env.git(&["show", &format!("{left}:hello.txt")]), "hello", "{name}");
+        assert!(!place.env.try_git(&["cat-file", "-e", &format!("{BRANCH}:hello.txt")]), "{name}");
+    }
+}

@@ -379,6 +379,10 @@ impl<'s> Workflow<'s> for Build<'_, 's> {
         self.project.sync(self.session)?;
         let bytes = self.plan.read()?;
         let plan = Plan::parse(&bytes);
+        let pending = plan.pending();
+        self.project.leave_decided(self.session, |item| {
+            item.parse::<TaskId>().is_ok() && !pending.iter().any(|task| task.id == item)
+        })?;
         // Before an agent starts, also on a plan that was edited since the last one ended.
         refuse_unworkable(self.plan.path(), &plan)?;
         if self.project.is_checked_out()? {

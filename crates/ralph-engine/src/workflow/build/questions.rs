@@ -14,8 +14,10 @@ use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
+use super::stages::is_pending;
 use super::task_store::Healed;
 use super::{Build, BuildEnd, WORKFLOW};
+use crate::plan_file::PLAN_FILE;
 use crate::questions::AnswerError;
 use crate::run::RunResult;
 use crate::workflow::driver::{Stop, Turn, WorkflowStep};
@@ -226,7 +228,8 @@ impl Build<'_, '_> {
         let (source, base, pinned) = (&source, &base, &pinned);
         let request =
             ReviewRequest { workflow: WORKFLOW, item: task, source, tasks: &tasks, base, pinned };
-        if let Some(run) = review::task(self.session, self.project, &request)? {
+        if let Some(mut run) = review::task(self.session, self.project, &request)? {
+            run.wanted = self.project.wanted(task, &[PLAN_FILE], is_pending);
             return self.start(run);
         }
         Ok(review::missing_work())

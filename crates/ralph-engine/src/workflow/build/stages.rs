@@ -281,7 +281,7 @@ impl Build<'_, '_> {
 }
 
 /// Tells whether a plan has a task among the pending ones.
-fn is_pending(files: &[Option<Vec<u8>>], task: &str) -> bool {
+pub(super) fn is_pending(files: &[Option<Vec<u8>>], task: &str) -> bool {
     let plan = files.first().and_then(Option::as_deref).unwrap_or_default();
     Plan::parse(plan).pending().iter().any(|pending| pending.id == task)
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use ralph_model::id::CommitId;
 
 use super::draft::{NOTES, merge_home_file};
-use super::{PersonsRepository, RACES};
+use super::{PersonsRepository, RACES, object};
 use crate::git::commits::Signing;
 use crate::git::evidence::is_own;
 use crate::git::landing::{
@@ -318,6 +319,26 @@ impl PersonsRepository {
             signing: request.signing,
         })?;
         Ok(Joined::Commit(JoinedCommit { commit, is_merge, is_unmeasured, carried }))
+    }
+
+    /// Tells whether a clone's commit has work that the branch has not, in whatever commits. `base` is where it began.
+    pub(super) fn is_nowhere(
+        &self,
+        base: Option<&CommitId>,
+        commit: &Oid,
+    ) -> Result<bool, WorkflowError> {
+        let base = base.map(object);
+        if base.as_ref() == Some(commit) {
+            return Ok(false);
+        }
+        let Some(tip) = self.tip()? else { return Ok(true) };
+        if self.contains(&tip.commit, commit)? {
+            return Ok(false);
+        }
+        let Some(base) = base else { return Ok(true) };
+        // It may have been carried over, as another commit.
+        let carried = self.landing().carry_over(&tip.commit, &base, commit, &self.own)?;
+        Ok(!matches!(carried, Carried::Nothing))
     }
 
     /// Tells whether a commit has another in its history.

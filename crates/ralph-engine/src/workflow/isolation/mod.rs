@@ -118,6 +118,15 @@ pub(crate) struct Entered {
     pub(crate) slot: RunSlot,
 }
 
+/// What is kept of an item that leaves its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftWork {
+    /// Commits that have not landed, too.
+    All,
+    /// The item goes on elsewhere with what it committed.
+    Uncommitted,
+}
+
 /// What is asked of the opening of clones.
 pub(crate) struct ClonesRequest<'a> {
     pub(crate) program: &'a GitProgram,
@@ -360,17 +369,19 @@ impl Clones {
 }
 
 impl Clones {
-    /// Keeps what an item left uncommitted in its slot, on a ref of its own in the person's repository; returns what is
-    /// to be said of it.
+    /// Keeps what an item left in its slot that has not landed, be it committed or not, on a ref of its own in the person's
+    /// repository; returns what is to be said of it.
     pub(crate) fn keep_left(
         &self,
         state: &State,
         item: &str,
+        what: LeftWork,
     ) -> Result<Option<String>, WorkflowError> {
         let Some(record) = SLOTS.load(state, item)? else { return Ok(None) };
         let item_key = ItemKey::new(item);
         let message = format!("ralph: what {item} left uncommitted");
         let mut left: Vec<String> = Vec::new();
+        let mut is_any_committed = false;
         for repository in &self.repositories {
             let (person, mirror) = (repository.git(), &repository.gates.mirror);
             let program = person.program();
@@ -378,17 +389,30 @@ impl Clones {
             let Some(clone) = clone else { continue };
             clone.transfer(mirror)?;
             let request = LeftoverRequest { mirror, person, message: &message };
-            let Some(kept) = clone.leftovers(&request)? else { continue };
-            let Some(commit) = &kept.commit else { continue };
-            Landing { person, mirror }.keep_left(&item_key, commit)?;
-            left.extend(kept.paths.iter().map(|path| shown(path)));
+            let uncommitted = clone.leftovers(&request)?;
+            if let Some(commit) = uncommitted.as_ref().and_then(|kept| kept.commit.as_ref()) {
+                Landing { person, mirror }.keep_left(&item_key, commit)?;
+                left.extend(
+                    uncommitted.iter().flat_map(|kept| &kept.paths).map(|path| shown(path)),
+                );
+            } else if what == LeftWork::All
+                && let Some(commit) = clone.git().head()?.id()
+                // Whatever keeps that from being known, the work is kept.
+                && repository
+                    .is_nowhere(record.base.get(&key(&repository.name)), commit)
+                    .unwrap_or(true)
+                && person.resolve(&item_key.left_ref())?.as_ref() != Some(commit)
+            {
+                Landing { person, mirror }.keep_left(&item_key, commit)?;
+                is_any_committed = true;
+            }
         }
-        Ok((!left.is_empty()).then(|| {
-            format!(
-                "what {item} left uncommitted is kept on refs/ralph/left/{item_key}: {}",
-                left.join(", ")
-            )
-        }))
+        let place = format!("is kept on refs/ralph/left/{item_key}");
+        Ok(if left.is_empty() {
+            is_any_committed.then(|| format!("what {item} made and did not land {place}"))
+        } else {
+            Some(format!("what {item} left uncommitted {place}: {}", left.join(", ")))
+        })
     }
 }
 

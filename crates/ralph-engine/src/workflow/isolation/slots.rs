@@ -271,6 +271,11 @@ pub(crate) fn base_of(state: &State, item: &str) -> Result<Option<Base>, PathErr
     Ok(SLOTS.load(state, item)?.map(|record| record.base))
 }
 
+/// Returns the items that have a slot.
+pub(crate) fn items(state: &State) -> Result<Vec<String>, PathError> {
+    Ok(SLOTS.all(state)?.into_iter().map(|record| record.item).collect())
+}
+
 /// Whether it is no longer known which slot an item had.
 pub(crate) fn was_damaged(state: &State, item: &str) -> bool {
     SLOTS.was_damaged(state, item)

@@ -140,6 +140,10 @@ impl Pipeline<'_, '_> {
         let changed_since = list::changed_since_done(&self.store, spec, markers)?;
         RESULTS.forget(&self.session.context.state, &item)?;
         self.session.questions().withdraw(&item)?;
+        if self.project.slot_base(self.session, &item)?.is_some() {
+            // A person decided on it while no Ralph was at work.
+            self.project.leave_for_good(self.session, &item)?;
+        }
         self.skip(spec, Skip::Done { changed_since })
     }
 

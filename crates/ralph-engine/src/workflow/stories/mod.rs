@@ -183,6 +183,10 @@ impl<'r, 's> Stories<'r, 's> {
     fn next_step(&mut self) -> Result<WorkflowStep<StoriesEnd>, WorkflowError> {
         self.project.sync(self.session)?;
         let failing = self.failing()?;
+        let prefix = self.items();
+        self.project.leave_decided(self.session, |item| {
+            item.starts_with(&prefix) && !failing.iter().any(|(known, _)| known == item)
+        })?;
         let Some((item, story)) = failing.first().cloned() else {
             return Ok(WorkflowStep::Turn(Turn::End(StoriesEnd::Complete)));
         };

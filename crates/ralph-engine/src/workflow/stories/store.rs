@@ -181,7 +181,7 @@ impl Stories<'_, '_> {
                     forget_troubles(state, item)?;
                     equal_claims::forget(state, item)?;
                     self.forget_notes(item)?;
-                    self.project.leave(self.session, item)?;
+                    self.project.leave_for_good(self.session, item)?;
                 }
             }
         }
