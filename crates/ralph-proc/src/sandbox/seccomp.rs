@@ -3,8 +3,8 @@
 //! Landlock covers paths, TCP ports and signals. Other system calls reach beyond a run as well, because they take a
 //! process id, a terminal or a kind of socket instead: limits and priorities of other processes, typing into a
 //! terminal, sockets of the machine's daemons and of its hypervisor, alternatives to TCP, keyrings, shared memory
-//! identified by a number, and file system requests that only need a read-only descriptor. They are refused here by
-//! their arguments. Everything else passes.
+//! identified by a number, file systems that write to their layers when they are created, leases, and file system
+//! requests that only need a read-only descriptor. They are refused here by their arguments. Everything else passes.
 //!
 //! The filter is built as data; [`crate::sys`] installs it.
 
@@ -154,6 +154,12 @@ fn refusals(scope: FilterScope) -> Vec<Refusal> {
     refuse(SYS_FILE_SETATTR, &[], libc::EPERM);
     // A handle names a file without its path, bypassing any mount over it.
     refuse(libc::SYS_open_by_handle_at, &[], libc::EPERM);
+    // An overlay empties its work directory when it is created, before anything is mounted: Landlock is not consulted.
+    for call in [libc::SYS_fsopen, libc::SYS_fspick] {
+        refuse(call, &[], libc::ENOSYS);
+    }
+    // A lease on a file that the person owns needs no write permission, and delays the person's own access to it.
+    refuse(libc::SYS_fcntl, &[equal(1, libc::F_SETLEASE as u32)], libc::EINVAL);
     for call in SHARED_IPC.into_iter().filter(|_| scope.shared_ipc) {
         refuse(call, &[], libc::ENOSYS);
     }
@@ -191,6 +197,9 @@ fn sockets(scope: FilterScope, refuse: &mut dyn FnMut(c_long, &[Condition], c_in
             }
         }
     }
+    // Messages from process to process, without a path or a port.
+    let messages = [family(libc::AF_NETLINK), equal(2, libc::NETLINK_USERSOCK as u32)];
+    refuse(libc::SYS_socket, &messages, libc::EPROTONOSUPPORT);
     if scope.network != Network::Open {
         let other_netlink = [family(libc::AF_NETLINK), differs(2, libc::NETLINK_ROUTE as u32)];
         refuse(libc::SYS_socket, &other_netlink, libc::EPROTONOSUPPORT);
@@ -400,6 +409,8 @@ mod tests {
             (libc::SYS_socket, &[inet6, 3, 1], libc::EACCES, 0),
             (libc::SYS_socket, &[netlink, 3, 0], 0, 0),
             (libc::SYS_socket, &[netlink, 3, 15], libc::EPROTONOSUPPORT, 0),
+            (libc::SYS_socket, &[netlink, 3, 2], libc::EPROTONOSUPPORT, libc::EPROTONOSUPPORT),
+            (libc::SYS_socket, &[netlink, 3, 16], libc::EPROTONOSUPPORT, 0),
             (libc::SYS_socket, &[40, stream, 0], libc::EAFNOSUPPORT, libc::EAFNOSUPPORT),
             (libc::SYS_socket, &[17, 3, 0], libc::EAFNOSUPPORT, libc::EAFNOSUPPORT),
             (libc::SYS_sendto, &[3, pointer, 1, fast_open], libc::EOPNOTSUPP, 0),
@@ -427,6 +438,9 @@ mod tests {
             (libc::SYS_ioctl, &[3, 0x4008_6602, pointer], libc::EPERM, libc::EPERM),
             (libc::SYS_ioctl, &[3, 0x8008_6601, pointer], 0, 0),
             (SYS_FILE_SETATTR, &[0, pointer], libc::EPERM, libc::EPERM),
+            (libc::SYS_fsopen, &[pointer, 0], libc::ENOSYS, libc::ENOSYS),
+            (libc::SYS_fcntl, &[3, 1024, 1], libc::EINVAL, libc::EINVAL),
+            (libc::SYS_fcntl, &[3, 4, 0x800], 0, 0),
             (libc::SYS_open_by_handle_at, &[3, pointer, 0], libc::EPERM, libc::EPERM),
             (libc::SYS_shmat, &[0, 0, 0], libc::ENOSYS, 0),
             (libc::SYS_mq_unlink, &[pointer], libc::ENOSYS, 0),
