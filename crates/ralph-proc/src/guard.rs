@@ -439,7 +439,8 @@ impl Guard {
         drain(&self.deaths);
         let mut end = None;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if Some(pid) == program {
+            // A program can make the guard its tracer. Then its stops are reported too.
+            if Some(pid) == program && (status.exited() || status.signaled()) {
                 end = Some(ProgramEnd::of(status));
             }
         }
