@@ -161,6 +161,9 @@ impl State {
 
     /// Returns the run that one of these processes guards. A process can hide its variables, but not its ancestors. The
     /// ancestors are looked up only if there is a run to match.
+    ///
+    /// Without the kernel boundary a run can kill its guard. Its processes are then reparented to its Ralph, which starts
+    /// nothing else on behalf of a person meanwhile.
     pub fn run_guarded_by(
         &self,
         ancestors: impl FnOnce() -> Vec<i32>,
@@ -174,9 +177,15 @@ impl State {
         let ancestors = LazyCell::new(ancestors);
         for path in paths.filter(|path| path.extension() == Some("json")) {
             let run = read_record(&path)?.and_then(Result::ok);
-            let is_above =
-                |guard: &ProcessIdentity| ancestors.contains(&guard.pid) && disk::is_alive(guard);
-            if let Some(run) = run.filter(|run| run.guard.as_ref().is_some_and(is_above)) {
+            let is_above = |process: &ProcessIdentity| {
+                ancestors.contains(&process.pid) && disk::is_alive(process)
+            };
+            let holds = |run: &LiveRun| {
+                run.guard.as_ref().is_some_and(|guard| {
+                    is_above(guard) || !disk::is_alive(guard) && is_above(&run.owner)
+                })
+            };
+            if let Some(run) = run.filter(holds) {
                 return Ok(Some(run.run_id));
             }
         }
