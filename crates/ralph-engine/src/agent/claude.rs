@@ -19,12 +19,11 @@ use super::{
 };
 
 /// Its data files, as opposed to settings.
-const DATA: [&str; 21] = [
+const DATA: [&str; 20] = [
     "projects",
     "todos",
     "tasks",
     "sessions",
-    "session-env",
     "history.jsonl",
     "file-history",
     "statsig",
@@ -44,7 +43,9 @@ const DATA: [&str; 21] = [
 ];
 
 /// Files that it writes by itself.
-const WRITTEN_BY_ITSELF: [&str; 8] = [
+const WRITTEN_BY_ITSELF: [&str; 9] = [
+    // Scripts that its shells read when a session goes on.
+    "session-env",
     "shell-snapshots",
     "backups",
     "cache",

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Its data files, as opposed to settings.
-const DATA: [&str; 14] = [
+const DATA: [&str; 22] = [
     "tmp/*/chats",
     "tmp/*/logs.json",
     "tmp/*/logs",
@@ -28,7 +28,16 @@ const DATA: [&str; 14] = [
     "tmp/*/tool-outputs",
     "tmp/*/shell_history",
     "tmp/*/.project_root",
-    "history",
+    // Repositories with snapshots of work trees. Their settings and hooks are not data: git executes what these name.
+    "history/*/.git/COMMIT_EDITMSG",
+    "history/*/.git/HEAD",
+    "history/*/.git/description",
+    "history/*/.git/index",
+    "history/*/.git/info",
+    "history/*/.git/logs",
+    "history/*/.git/objects",
+    "history/*/.git/refs",
+    "history/*/.project_root",
     "logs",
     "google_accounts.json",
     "oauth_creds.json",

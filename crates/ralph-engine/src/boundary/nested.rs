@@ -12,15 +12,12 @@ use std::path::{Path, PathBuf};
 use ralph_proc::listing::Listing;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::protected::{Class, Watched, is_sample};
+use super::protected::{Class, REPOSITORY_SETTINGS, Watched, is_sample, remote_in};
 use super::walk::is_gone;
 use crate::git::RepositoryLocation;
 
 /// The name by which git finds a repository.
 const LINK: &str = ".git";
-
-/// Files in a git directory by which git finds programs to run, or other files that name them.
-const SETTINGS: [&str; 3] = ["config", "config.worktree", "commondir"];
 
 /// Lists what is watched of the repositories below a workspace, but for those in `places`.
 pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Watched> {
@@ -43,7 +40,7 @@ pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Wa
         }
         // Paths elsewhere cannot be written by any run.
         if directory.starts_with(workspace) {
-            let files = SETTINGS.iter().map(|name| directory.join(name));
+            let files = REPOSITORY_SETTINGS.iter().map(|name| directory.join(name));
             watched.extend(files.map(|path| Watched::file(path, Class::Settings)));
             watched.push(Watched::below(directory.join("hooks"), Class::Settings));
             watched.push(Watched::directory(&directory, Class::Settings));
@@ -105,9 +102,19 @@ pub(super) fn is_plain(workspace: &Path, path: &Path, content: Option<&[u8]>) ->
         || name == "config" && content.is_some_and(is_plain_config)
 }
 
-/// Whether a configuration has nothing but what `git init`, `git clone` and `git submodule` write.
+/// Whether a file is part of a repository that an agent keeps among its own data, and runs nothing.
+pub(super) fn is_plain_among_data(path: &Path, content: Option<&[u8]>) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let Some(above) = path.parent() else { return false };
+    let is_hook = above.ends_with("hooks") && is_sample(name.as_bytes());
+    let is_config = name == "config" && above.join("HEAD").is_file()
+        || name == ".gitconfig" && above.join(LINK).is_dir();
+    is_hook || is_config && content.is_some_and(is_plain_config)
+}
+
+/// Whether a configuration has nothing but what `git init`, `git clone`, `git submodule` and agents' snapshots write.
 fn is_plain_config(content: &[u8]) -> bool {
-    const CORE: [&str; 9] = [
+    const CORE: [&str; 11] = [
         "repositoryformatversion",
         "filemode",
         "bare",
@@ -117,8 +124,22 @@ fn is_plain_config(content: &[u8]) -> bool {
         "symlinks",
         "autocrlf",
         "worktree",
+        "longpaths",
+        "untrackedcache",
+    ];
+    const SECTIONS: [&str; 9] = [
+        "core",
+        "remote",
+        "branch",
+        "user",
+        "submodule",
+        "extensions",
+        "commit",
+        "index",
+        "feature",
     ];
     let Ok(text) = std::str::from_utf8(content) else { return false };
+    let remotes: Vec<&str> = text.lines().filter_map(remote_in).collect();
     let mut section = String::new();
     text.lines()
         .map(str::trim)
@@ -127,19 +148,23 @@ fn is_plain_config(content: &[u8]) -> bool {
             if let Some(header) = line.strip_prefix('[') {
                 let Some(header) = header.strip_suffix(']') else { return false };
                 section = header.split([' ', '.']).next().unwrap_or_default().to_ascii_lowercase();
-                return ["core", "remote", "branch", "user", "submodule", "extensions"]
-                    .contains(&section.as_str());
+                return SECTIONS.contains(&section.as_str());
             }
             let Some((key, value)) = line.split_once('=') else { return false };
             let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
             match section.as_str() {
-                "core" => CORE.contains(&key.as_str()),
+                "core" => CORE.contains(&key.as_str()) || key == "fsmonitor" && value == "false",
                 // Of addresses, those that name a helper (`ext::`) run it; a path leads to a repository with hooks.
                 "remote" => key == "fetch" || key == "url" && is_address(value),
-                "branch" => ["remote", "merge", "rebase"].contains(&key.as_str()),
+                // Any other name than that of a remote is a path.
+                "branch" if key == "remote" => remotes.contains(&value),
+                "branch" => ["merge", "rebase"].contains(&key.as_str()),
                 "user" => ["name", "email"].contains(&key.as_str()),
                 "submodule" => key == "active" || key == "url" && is_address(value),
                 "extensions" => ["objectformat", "refstorage"].contains(&key.as_str()),
+                "commit" => key == "gpgsign" && value == "false",
+                "index" => ["version", "threads", "skiphash"].contains(&key.as_str()),
+                "feature" => key == "manyfiles",
                 _ => false,
             }
         })
@@ -161,6 +186,8 @@ mod tests {
         let plain = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://h/r\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n";
         assert!(is_plain_config(plain.as_bytes()));
+        let snapshots = "[core]\n\tfsmonitor = false\n\tlongpaths = true\n[user]\n  name = Gemini CLI\n[commit]\n  gpgsign = false\n";
+        assert!(is_plain_config(snapshots.as_bytes()));
         for more in [
             "[core]\n\tfsmonitor = evil\n",
             "[core] fsmonitor = evil\n",
@@ -170,6 +197,10 @@ mod tests {
             "[includeIf \"gitdir:/\"]\n\tpath = x\n",
             "[remote \"o\"]\n\turl = ext::sh -c evil\n",
             "[remote \"o\"]\n\turl = ../evil.git\n",
+            "[branch \"b\"]\n\tremote = ../evil.git\n",
+            "[branch \"b\"]\n\tremote = evil\n",
+            "[branch \"b\"]\n\tpushRemote = evil\n",
+            "[commit]\n\ttemplate = x\n",
             "[remote \"o\"]\n\tuploadpack = evil\n",
             "[submodule \"s\"]\n\tupdate = !evil\n",
             "[filter \"f\"]\n\tclean = evil\n",

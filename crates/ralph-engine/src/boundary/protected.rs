@@ -98,6 +98,25 @@ const SETTINGS: [&str; 7] = [
 const REF_DIRECTORIES: [&str; 6] =
     ["logs", "logs/refs", "logs/refs/heads", "refs/heads", "refs/remotes", "refs/tags"];
 
+/// Finds the links among the files of a git directory, its refs and its logs. Git follows them when it writes: a person's
+/// next merge or fetch would append names that an agent chose to the file that one leads to.
+fn links_in(git_dir: &Utf8Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![git_dir.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_top = directory == git_dir;
+            if kind.is_symlink() {
+                found.push(entry.path().into());
+            } else if kind.is_dir() && (!is_top || ["logs", "refs"].contains(&entry.file_name())) {
+                open.push(entry.path().to_owned());
+            }
+        }
+    }
+    found
+}
+
 /// Whether it is a directory that git makes as it needs it.
 pub(super) fn is_made_by_git(path: &Path) -> bool {
     REF_DIRECTORIES.iter().any(|name| path.ends_with(name))
@@ -105,6 +124,11 @@ pub(super) fn is_made_by_git(path: &Path) -> bool {
 
 /// The steps that are left of a rebase: `git rebase --continue` executes what they name.
 pub(super) const REBASE_STEPS: &str = "rebase-merge/git-rebase-todo";
+
+/// Files in the git directory of a repository inside another by which git finds programs to run, or other files that name
+/// them.
+pub(super) const REPOSITORY_SETTINGS: [&str; 4] =
+    ["config", "config.worktree", "commondir", REBASE_STEPS];
 
 /// Whether the steps of a rebase only move commits. A rebase that a run has left half done may stay.
 pub(super) fn are_plain_steps(steps: &[u8]) -> bool {
@@ -164,6 +188,11 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
     // Whatever writes a ref or its log later would follow a link in the place of one of them.
     watched
         .extend(REF_DIRECTORIES.map(|name| Watched::directory(common.join(name), Class::Settings)));
+    for directory in [Some(&place.git_dir), Some(common).filter(|common| **common != place.git_dir)]
+    {
+        let links = directory.into_iter().flat_map(|directory| links_in(directory));
+        watched.extend(links.map(|link| Watched::file(link, Class::Settings)));
+    }
     // Where remotes were described before there was a configuration for it, and still are looked for.
     watched.push(Watched::below(common.join("remotes"), Class::Settings));
     watched.push(Watched::below(common.join("branches"), Class::Settings));
@@ -187,7 +216,8 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         }
     }
     for module in submodules(&common.join("modules")) {
-        watched.push(Watched::file(module.join("config"), Class::Settings));
+        let files = REPOSITORY_SETTINGS.map(|name| module.join(name));
+        watched.extend(files.map(|path| Watched::file(path, Class::Settings)));
         watched.push(Watched::below(module.join("hooks"), Class::Settings));
     }
     watched
@@ -361,7 +391,7 @@ fn is_branch(header: &str) -> bool {
 }
 
 /// The name of the remote that a section is about.
-fn remote_in(header: &str) -> Option<&str> {
+pub(super) fn remote_in(header: &str) -> Option<&str> {
     header.trim().strip_prefix("[remote \"")?.strip_suffix("\"]")
 }
 

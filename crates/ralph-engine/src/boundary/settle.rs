@@ -207,6 +207,9 @@ impl Settlement<'_> {
             fate => fate,
         };
         match fate {
+            Fate::Nothing if *class == Class::People && what == FindingKind::Changed => {
+                self.note_edit(path, before.as_ref().map(|entry| &entry.kept), now);
+            }
             Fate::Nothing => {}
             Fate::Kept => self.report.kept.push(found),
             Fate::PutBack { violation } => {
@@ -215,6 +218,10 @@ impl Settlement<'_> {
                 let done = match (&before, what) {
                     (Some(before), FindingKind::Permissions) => {
                         put_permissions_back(path, &before.stamp).is_ok()
+                    }
+                    // It is in the place of a file.
+                    (Some(before), FindingKind::Unreadable) if !before.stamp.kind().is_dir() => {
+                        open_to_owner(path).is_ok() && self.undo(path, *class, now, quiet)
                     }
                     // Its content is unknown: it is removed as a whole, and can be inspected where it is kept.
                     (_, FindingKind::Unreadable) => {
@@ -242,6 +249,18 @@ impl Settlement<'_> {
             }
         }
         self.baseline.forget(path);
+    }
+
+    /// Records what a text of a person was that the run may edit: it is judged by that, not by its own edit.
+    fn note_edit(&self, path: &Path, kept: Option<&Kept>, now: Option<Stamp>) {
+        let before = kept.and_then(|kept| self.content(path, kept));
+        let edited = now.and_then(|now| read_content(path, &now));
+        if let (Some(path), Some(before), Some(edited)) =
+            (Utf8Path::from_path(path), before, edited)
+        {
+            // Without it the file counts as it is.
+            let _ = self.state.note_edited_text(path, before, &edited);
+        }
     }
 
     /// Whether a change was made after the last process of the run had ended, and so not by the run. The time of a directory
@@ -303,6 +322,12 @@ impl Settlement<'_> {
         }
         if class == Class::Settings && what == FindingKind::Added && self.is_plain(path, now) {
             return Fate::Nothing;
+        }
+        if class == Class::Agent && what != FindingKind::Removed {
+            let content = now.and_then(|now| read_content(path, &now));
+            if nested::is_plain_among_data(path, content.as_deref()) {
+                return Fate::Nothing;
+            }
         }
         if class == Class::Settings
             && is_made_by_git(path)

@@ -7,6 +7,7 @@
 mod damaged;
 mod entry;
 mod index;
+mod judged;
 mod live;
 mod sessions;
 mod shape;

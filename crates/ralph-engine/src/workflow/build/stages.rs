@@ -275,6 +275,7 @@ impl Build<'_, '_> {
         let context = &self.session.context;
         let path = specs::locate(self.project.home(), &context.workspace.root, file);
         let text = crate::files::read_optional(&path)?.unwrap_or_default();
+        let text = context.state.judged_text(&path, text);
         let id = path.file_stem().unwrap_or(file).to_owned();
         Ok(SpecText::new(&id, file, path, String::from_utf8_lossy(&text).into_owned()))
     }

@@ -262,8 +262,10 @@ impl SpecWork<'_, '_, '_> {
 
     pub(super) fn source(&self) -> Result<SpecText, WorkflowError> {
         let store = &self.pipeline.store;
-        let text = store.text(self.spec.as_str())?.unwrap_or_default();
         let path = store.path(self.spec.as_str());
+        let text = store.text(self.spec.as_str())?.unwrap_or_default();
+        let text = self.pipeline.session.context.state.judged_text(&path, text.into_bytes());
+        let text = String::from_utf8_lossy(&text).into_owned();
         Ok(SpecText::new(self.spec.id(), self.spec.as_str(), path, text))
     }
 }
