@@ -103,8 +103,8 @@ pub(super) const GIT_IDENTITY: &[&str] = &[
     "GIT_CONFIG_VALUE_*",
 ];
 
-/// Words that a name matched only by a pattern must not contain.
-const SECRETS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+/// Words that a name matched only by a pattern must not contain. Nix's settings contain access tokens.
+const SECRETS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "NIX_CONFIG"];
 
 /// Variables of shells and desktops that no command needs: not mentioned when one fails.
 const UNREMARKABLE: &[&str] = &[
@@ -164,6 +164,7 @@ impl Environment {
             let is_own = own.iter().any(|pattern| fits(pattern, name));
             !is_own && !is_passed(name)
         });
+        passing.drop_git_settings(may_hold_secret);
         passing
     }
 
@@ -201,6 +202,14 @@ impl Environment {
 
 pub(crate) fn as_strs(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
+}
+
+/// Whether a setting of git, given in the environment, is one by which it authenticates itself.
+fn may_hold_secret(key: &str, value: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let has_address_with_login =
+        key.starts_with("url.") && (key.contains('@') || value.contains('@'));
+    key.starts_with("http.") || key.starts_with("credential.") || has_address_with_login
 }
 
 fn is_passed(name: &str) -> bool {
@@ -269,6 +278,7 @@ mod tests {
             "GIT_SSH_COMMAND",
             "LD_PRELOAD",
             "MAKEFLAGS",
+            "NIX_CONFIG",
         ];
         let variables: Vec<(&str, &str)> = names.iter().map(|name| (*name, "x")).collect();
         let whole = environment(&variables);
@@ -282,6 +292,31 @@ mod tests {
         let own = passed(&["UV_PUBLISH_TOKEN", "LD_PRELOAD"]);
         assert_eq!(own.len(), usual.len() + 2);
         assert_eq!(whole.withheld_from(&whole.passing(&[])).len(), names.len() - usual.len());
+    }
+
+    #[test]
+    fn settings_of_git_by_which_it_logs_in_are_not_passed() {
+        let whole = environment(&[
+            ("GIT_CONFIG_COUNT", "4"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_VALUE_0", "me"),
+            ("GIT_CONFIG_KEY_1", "http.https://host/.extraheader"),
+            ("GIT_CONFIG_VALUE_1", "Authorization: basic c2VjcmV0"),
+            ("GIT_CONFIG_KEY_2", "url.https://me:secret@host/.insteadOf"),
+            ("GIT_CONFIG_VALUE_2", "https://host/"),
+            ("GIT_CONFIG_KEY_3", "safe.directory"),
+            ("GIT_CONFIG_VALUE_3", "*"),
+        ]);
+        let passed = whole.passing(&["GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*"]);
+        let expected = [
+            ("GIT_CONFIG_COUNT", "2"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_KEY_1", "safe.directory"),
+            ("GIT_CONFIG_VALUE_0", "me"),
+            ("GIT_CONFIG_VALUE_1", "*"),
+        ];
+        let expected = expected.map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(passed.into_variables(), expected);
     }
 
     #[test]

@@ -26,8 +26,8 @@ const GIT_VARIABLES: [&str; 8] = [
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
-    /// The git binary, once it was looked up.
-    git: Option<PathBuf>,
+    /// The git binary, once it was looked up, and the directories in which git finds other programs.
+    git: Option<(PathBuf, OsString)>,
 }
 
 impl Environment {
@@ -83,6 +83,27 @@ impl Environment {
         self.set("GIT_CONFIG_COUNT", (count + 1).to_string());
     }
 
+    /// Removes settings for git processes, by their keys and values, and numbers the others anew.
+    pub(super) fn drop_git_settings(&mut self, is_unwanted: impl Fn(&str, &str) -> bool) {
+        let count = self.text("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
+        let Some(count) = count.filter(|count: &usize| *count > 0) else { return };
+        let named = |number: usize| {
+            ["KEY", "VALUE"].map(|kind| OsString::from(format!("GIT_CONFIG_{kind}_{number}")))
+        };
+        let mut kept = Vec::new();
+        for number in 0..count {
+            let [key, value] = named(number).map(|name| self.variables.remove(&name));
+            let (Some(key), Some(value)) = (key, value) else { continue };
+            if !is_unwanted(&key.to_string_lossy(), &value.to_string_lossy()) {
+                kept.push([key, value]);
+            }
+        }
+        self.set("GIT_CONFIG_COUNT", kept.len().to_string());
+        for (number, pair) in kept.into_iter().enumerate() {
+            self.variables.extend(named(number).into_iter().zip(pair));
+        }
+    }
+
     /// Looks up a program like a shell: a name on PATH, anything with a slash relative to `cwd`.
     ///
     /// Relative directories are skipped: with `.` on PATH a repository could bring its own `codex`.
@@ -98,17 +119,18 @@ impl Environment {
     }
 
     /// Looks up git once, in directories that are not below a workspace: agents write there, and a program they put in
-    /// git's place would run as the person.
+    /// git's place would run as the person. The same holds for programs that git looks up itself (gpg, ssh, git-lfs).
     pub fn find_git(&mut self, workspace: &Utf8Path) {
         let is_outside = |path: &Path| {
             path.canonicalize().is_ok_and(|real| !real.starts_with(workspace.as_std_path()))
         };
-        let directories = std::env::split_paths(self.get("PATH").unwrap_or_default());
-        self.git = directories
-            .filter(|directory| directory.is_absolute())
-            .map(|directory| (directory.join("git"), directory))
-            .find(|(git, directory)| is_executable(git) && is_outside(directory) && is_outside(git))
-            .map(|(git, _)| git);
+        let mut narrowed = self.clone();
+        narrowed.narrow_path(&[workspace]);
+        let path = narrowed.get("PATH").unwrap_or_default().to_owned();
+        let git = std::env::split_paths(&path)
+            .map(|directory| directory.join("git"))
+            .find(|git| is_executable(git) && is_outside(git));
+        self.git = git.map(|git| (git, path));
     }
 
     /// Returns the variables that point the toolchains of runs to Ralph's own caches.
@@ -119,8 +141,12 @@ impl Environment {
 
     /// Returns a git with this environment.
     pub fn git(&self) -> GitProgram {
-        let exe = self.git.clone().unwrap_or_else(|| PathBuf::from("git"));
-        GitProgram::new(exe, self.clone().into_variables())
+        let mut environment = self.clone();
+        let Some((exe, path)) = environment.git.take() else {
+            return GitProgram::new("git", environment.into_variables());
+        };
+        environment.set("PATH", path);
+        GitProgram::new(exe, environment.into_variables())
     }
 
     pub(crate) fn into_variables(self) -> Vec<(OsString, OsString)> {
@@ -176,7 +202,9 @@ mod tests {
         let path = format!("work/bin:{work}/bin:{top}/linked:{top}/links:{top}/outside");
         let mut environment = environment(&[("PATH", &path)]);
         environment.find_git(&work);
-        assert_eq!(environment.git.as_deref(), Some(top.join("outside/git").as_std_path()));
+        let path = format!("{top}/links:{top}/outside");
+        let expected = (top.join("outside/git").into_std_path_buf(), OsString::from(path));
+        assert_eq!(environment.git, Some(expected));
     }
 
     #[test]
