@@ -108,3 +108,33 @@ fn a_server_in_the_same_file_is_reported() {
     assert_eq!(put_back(&report), ["codex/config.toml"], "{}", report.finished);
     assert_eq!(fs::read_to_string(directory.join("config.toml")).unwrap(), "model = \"m\"\n");
 }
+
+/// Agents keep snapshots of work trees in repositories of their own, with the person's next session as well.
+#[test]
+fn a_repository_among_an_agents_data_stays_and_what_git_would_execute_in_it_does_not() {
+    for (name, state, git_dir) in [
+        ("gemini", ".gemini", "history/w/.git"),
+        ("opencode", ".local/share/opencode", "snapshot/p"),
+    ] {
+        let script = format!(
+            "if [ -e {git_dir}/HEAD ]; then mkdir -p {git_dir}/hooks; echo x >{git_dir}/hooks/post-checkout; \
+             git --git-dir={git_dir} config core.fsmonitor evil; else mkdir -p {git_dir}; git init -q --bare {git_dir}; \
+             git --git-dir={git_dir} config core.fsmonitor false; fi; echo x | git --git-dir={git_dir} hash-object -w --stdin >kept"
+        );
+        let (place, directory) = agent(name, state, &script, "{}");
+        let git_dir = directory.join(git_dir);
+        let config = || fs::read_to_string(git_dir.join("config")).unwrap();
+        let first = place.agent_run(&[]);
+        let names = |report: &Report| put_back(report).join(" ");
+        assert!(!names(&first).contains("config"), "{}", first.finished);
+        let before = config();
+        assert!(before.contains("fsmonitor = false"), "{before}");
+        let second = place.agent_run(&[]);
+        for planted in ["config", "hooks/post-checkout"] {
+            assert!(names(&second).contains(planted), "{}", second.finished);
+        }
+        assert_eq!(config(), before);
+        assert!(!git_dir.join("hooks/post-checkout").exists());
+        assert!(git_dir.join("objects").read_dir().unwrap().count() > 2, "its data is kept");
+    }
+}

@@ -191,7 +191,7 @@ pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 /// The path of the program for a user who cannot access the built one.
 pub(crate) const PROGRAM: &str = "RALPH_TEST_PROGRAM";
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from(RALPH), PathBuf::from)
 }
 

@@ -73,69 +73,190 @@ fn says_how_to_trust(finished: &Finished) {
     assert!(finished.stderr.contains("`ralph trust`"), "{finished}");
 }
 
+/// What a command does before the workspace is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// It works.
+    Works,
+    /// It refuses, and names `ralph trust`.
+    Refuses,
+    /// It fails or asks for other reasons, or does nothing here.
+    Other,
+}
+
+/// Every command, with arguments.
+const COMMANDS: &[(&str, &[&str], Before)] = &[
+    ("status", &[], Before::Works),
+    ("status", &["--json"], Before::Works),
+    ("query", &[], Before::Works),
+    ("query tasks", &[], Before::Works),
+    ("query issues", &[], Before::Works),
+    ("query stage", &[], Before::Works),
+    ("query next", &[], Before::Works),
+    ("query iteration", &[], Before::Other),
+    ("log", &[], Before::Works),
+    ("validate", &[], Before::Works),
+    ("config", &[], Before::Works),
+    ("agent list", &[], Before::Works),
+    ("task add", &["a"], Before::Works),
+    ("task show", &[], Before::Works),
+    ("task prioritize", &[], Before::Works),
+    ("task done", &[], Before::Works),
+    ("task reject", &["no"], Before::Other),
+    ("task accept", &[], Before::Other),
+    ("task delete", &["t-none"], Before::Other),
+    ("issue add", &["b"], Before::Works),
+    ("issue done", &["i-none"], Before::Other),
+    ("issue done-all", &[], Before::Works),
+    ("set-spec", &["0001-a.md", "--yes"], Before::Works),
+    ("specs", &[], Before::Works),
+    ("specs list", &[], Before::Works),
+    ("specs show", &["1"], Before::Works),
+    ("specs new", &["Another"], Before::Works),
+    ("specs mark-done", &["2"], Before::Other),
+    ("slots", &[], Before::Works),
+    ("slots list", &[], Before::Works),
+    ("slots prune", &[], Before::Works),
+    ("limits", &[], Before::Works),
+    ("limits list", &[], Before::Works),
+    ("limits clear", &[], Before::Works),
+    ("land", &[], Before::Works),
+    ("runs", &[], Before::Works),
+    ("runs list", &[], Before::Works),
+    ("runs show", &["1"], Before::Other),
+    ("runs diff", &["1"], Before::Other),
+    ("runs take", &["1"], Before::Other),
+    ("runs tail", &["1"], Before::Other),
+    ("sandbox", &["--", "true"], Before::Works),
+    ("merge-plan", &["ralph/plan.jsonl", "ralph/plan.jsonl", "ralph/plan.jsonl"], Before::Works),
+    ("completions", &["bash"], Before::Works),
+    ("man", &[], Before::Works),
+    ("pipeline", &["--dry-run"], Before::Works),
+    ("doctor", &[], Before::Other),
+    ("answer", &["x"], Before::Other),
+    ("prd import", &["no.json"], Before::Other),
+    ("trust", &[], Before::Other),
+    ("gates", &[], Before::Refuses),
+    ("gates list", &[], Before::Refuses),
+    ("gates run", &[], Before::Refuses),
+    ("verify", &["HEAD"], Before::Other),
+    ("pipeline", &[], Before::Refuses),
+    ("build", &[], Before::Refuses),
+    ("plan", &["0001-a.md"], Before::Refuses),
+    ("plan", &["--goal", "be good"], Before::Refuses),
+    ("exec", &["be good"], Before::Refuses),
+    ("understand", &[], Before::Refuses),
+    ("run", &[], Before::Other),
+    ("loop", &["do it"], Before::Refuses),
+    ("agent run", &["do it"], Before::Refuses),
+    ("agent run", &["--agent-cmd", "cat", "do it"], Before::Refuses),
+    // It works in a repository of its own, and this directory is not empty.
+    ("demo", &["--dir", "ralph"], Before::Other),
+    // Last, as it writes files.
+    ("init", &[], Before::Other),
+];
+
+/// Lists every command that can be given, as the help texts do.
+fn commands(place: &Place, above: &str) -> Vec<String> {
+    let words = above.split_whitespace().chain(["--help"]);
+    let help = place.ralph(&words.collect::<Vec<_>>()).stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    // A line that goes on is indented further.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let inner = names.iter().flat_map(|name| commands(place, format!("{above} {name}").trim()));
+    let inner: Vec<String> = inner.collect();
+    if inner.is_empty() { vec![above.to_owned()] } else { inner }
+}
+
+/// Makes git itself hostile, as in a repository that comes as an archive: each setting would start `evil`, or reach out.
+fn arm_git(place: &Place, port: u16) {
+    let git = place.env.repo().join(".git");
+    let evil = crate::support::text(&place.env.repo().join("evil"));
+    let hooks = git.join("hooks");
+    let _ = fs::create_dir(&hooks);
+    for name in [
+        "applypatch-msg",
+        "commit-msg",
+        "fsmonitor-watchman",
+        "post-checkout",
+        "post-commit",
+        "post-index-change",
+        "post-merge",
+        "pre-auto-gc",
+        "pre-commit",
+        "prepare-commit-msg",
+        "reference-transaction",
+    ] {
+        fs::copy(place.env.repo().join("evil"), hooks.join(name)).unwrap();
+    }
+    fs::write(git.join("info/attributes"), "* diff=x merge=x\nscript filter=x\n").unwrap();
+    let config = fs::read_to_string(git.join("config")).unwrap();
+    let settings = format!(
+        "[core]\n\tfsmonitor = {evil}\n\tpager = {evil}\n\teditor = {evil}\n\tsshCommand = {evil}\n\taskPass = {evil}\n\
+         [filter \"x\"]\n\tclean = {evil}\n\tsmudge = {evil}\n\tprocess = {evil}\n\trequired = true\n\
+         [diff]\n\texternal = {evil}\n[diff \"x\"]\n\ttextconv = {evil}\n\tcommand = {evil}\n\
+         [merge \"x\"]\n\tdriver = {evil}\n[gpg]\n\tprogram = {evil}\n[commit]\n\tgpgSign = true\n\
+         [credential]\n\thelper = {evil}\n[sequence]\n\teditor = {evil}\n[uploadpack]\n\tpackObjectsHook = {evil}\n\
+         [remote \"origin\"]\n\turl = http://127.0.0.1:{port}/x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\tpromisor = true\n\
+         [http]\n\tproxy = http://127.0.0.1:{port}\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
+    );
+    fs::write(git.join("config"), config + &settings).unwrap();
+}
+
 #[test]
 fn nothing_of_a_hostile_clone_is_executed_before_it_is_trusted() {
     let gated = hostile();
     let place = &gated.place;
+    let untried: Vec<String> = commands(place, "")
+        .into_iter()
+        .filter(|name| !COMMANDS.iter().any(|(command, ..)| command == name))
+        .collect();
+    assert!(untried.is_empty(), "not in the table: {untried:?}");
+    let network = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    network.set_nonblocking(true).unwrap();
+    arm_git(place, network.local_addr().unwrap().port());
     let untripped = |what: &str| {
         let trace = fs::read_to_string(place.path("tripped")).unwrap_or_default();
         assert!(trace.is_empty(), "{what}: {trace}");
+        let reached = network.accept();
+        assert!(reached.is_err(), "{what}: {reached:?}");
     };
-    let commit = place.env.git(&["rev-parse", "HEAD"]);
-    let outside = || (files(&place.env.home()), files(&place.env.tmp()));
+    let outside = || {
+        let mut found = files(&place.path(""));
+        let own = ["repo", "state"].map(|name| crate::support::text(&place.path(name)));
+        found.retain(|path, _| !own.iter().any(|own| path.starts_with(own)));
+        found
+    };
     let before = outside();
-    for args in [
-        &["status"][..],
-        &["status", "--json"],
-        &["query"],
-        &["query", "next"],
-        &["log"],
-        &["validate"],
-        &["config"],
-        &["agent", "list"],
-        &["task", "add", "a"],
-        &["issue", "add", "b"],
-        &["set-spec", "0001-a.md", "--yes"],
-        &["specs"],
-        &["specs", "show", "1"],
-        &["pipeline", "--dry-run"],
-        &["slots"],
-        &["land"],
-        &["sandbox", "--", "true"],
-    ] {
-        let finished = place.ralph(args);
-        assert_eq!(finished.status.code(), Some(0), "{args:?}: {finished}");
-        untripped(&args.join(" "));
+    for (command, more, expected) in COMMANDS {
+        let words: Vec<&str> = command.split(' ').chain(more.iter().copied()).collect();
+        let finished = place.ralph(&words);
+        match expected {
+            Before::Works => assert_eq!(finished.status.code(), Some(0), "{words:?}: {finished}"),
+            Before::Refuses => says_how_to_trust(&finished),
+            Before::Other => {}
+        }
+        if *command == "verify" {
+            assert_eq!(finished.status.code(), Some(3), "{finished}");
+            assert!(finished.stderr.contains("./evil"), "the command is shown: {finished}");
+        }
+        if *command == "trust" {
+            assert_eq!(finished.status.code(), Some(3), "{finished}");
+        }
+        untripped(&words.join(" "));
     }
-    for args in [&["doctor"][..], &["answer", "x"], &["prd", "import", "no.json"], &["init"]] {
-        place.ralph(args);
-        untripped(&args.join(" "));
+    for words in [&["1"][..], &["make it good"], &[], &["--version"], &["nonsense"]] {
+        place.ralph(words);
+        untripped(&words.join(" "));
     }
-    for args in [
-        &["gates", "list"][..],
-        &["gates", "run"],
-        &["pipeline"],
-        &["build"],
-        &["1"],
-        &["plan", "0001-a.md"],
-        &["plan", "--goal", "be good"],
-        &["exec", "be good"],
-        &["understand"],
-        &["loop", "do it"],
-        &["agent", "run", "do it"],
-        &["agent", "run", "--agent-cmd", "cat", "do it"],
-    ] {
-        let finished = place.ralph(args);
-        says_how_to_trust(&finished);
-        untripped(&args.join(" "));
-    }
-    let asked = place.ralph(&["trust"]);
-    assert_eq!(asked.status.code(), Some(3), "{asked}");
-    let verified = place.ralph(&["verify", &commit]);
-    assert_eq!(verified.status.code(), Some(3), "{verified}");
-    assert!(verified.stderr.contains("./evil"), "the command is shown: {verified}");
-    untripped("verify");
-    assert_eq!(outside(), before, "nothing is written outside");
+    let changed: Vec<String> = outside()
+        .into_iter()
+        .filter(|(path, content)| before.get(path) != Some(content))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(changed.is_empty(), "written outside: {changed:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `docs/boundary.md` has the same table for people; a test keeps the two in sync.
 
 mod aftermath;
+mod beyond;
 mod table;
 
 use std::collections::BTreeMap;
@@ -69,7 +70,10 @@ fn place_for(escape: &Escape) -> Place {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "secret\n").unwrap();
     }
-    fs::create_dir(place.path("victim")).unwrap();
+    place.env.git(&["init", "-q", "--bare", ".git/modules/module"]);
+    fs::create_dir_all(place.path("victim/work/inner")).unwrap();
+    fs::write(place.path("victim/work/inner/file"), "mine\n").unwrap();
+    fs::create_dir(place.path("victim/changes")).unwrap();
     fs::write(place.path("victim/file"), "").unwrap();
     place.configure("agent = \"claude\"\n[agents.claude]\nexe = \"../claude\"\n");
     place
