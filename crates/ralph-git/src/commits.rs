@@ -326,6 +326,11 @@ impl ScratchIndex {
         ScratchIndex { path }
     }
 
+    /// Names another file next to one.
+    pub(super) fn beside(other: &ScratchIndex) -> Self {
+        ScratchIndex::absent(other.path.parent().unwrap_or(Utf8Path::new("")))
+    }
+
     /// Removes leftovers of killed commits. While the index lock is held, no other process has one.
     pub(super) fn remove_abandoned(git_dir: &Utf8Path) {
         for entry in fs::read_dir(git_dir).into_iter().flatten().flatten() {

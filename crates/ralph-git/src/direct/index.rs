@@ -53,7 +53,7 @@ pub(in super::super) struct Patched {
     pub(super) before: Vec<Option<Staged>>,
     /// Some file may have changed after it was staged without looking different: git compares its content only because
     /// the index is not newer than the file, so the new index must not appear newer than the old one.
-    pub(super) keep_time: bool,
+    pub(in super::super) keep_time: bool,
 }
 
 /// Why there is no new index.

@@ -332,7 +332,7 @@ impl Bench<'_> {
 }
 
 /// Reads a file that does not change during the read.
-fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
+pub(super) fn read_settled(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     for _ in 0..3 {
         let (file, before) = regular_file::open(path)?;
         let content = regular_file::read_open(&file, &before)?;

@@ -24,9 +24,11 @@ use super::super::differing::{IndexCommand, differing, refresh};
 use super::super::drivers::Drivers;
 use super::super::lock::LockFile;
 use super::super::parse::{ChangeKind, PathChange};
+use super::super::settings::Unfit;
 use super::super::{Git, GitError, LONG, Oid, regular_file};
 use super::LandingError;
 use super::follow::{WaitReason, root_of, waits_for};
+use super::plain_forward::PlainForward;
 use super::transaction::RefTransaction;
 
 /// How long to wait for a git of the person's.
@@ -55,6 +57,16 @@ pub(super) struct FastForward<'a> {
     pub(super) branch: &'a str,
     pub(super) from: &'a Oid,
     pub(super) to: &'a Oid,
+}
+
+/// The result of a fast-forward in process.
+enum PlainOutcome {
+    /// The files are written, and the new index.
+    Written(ScratchIndex),
+    /// Files may be written, and git has to do the rest.
+    Begun,
+    /// Nothing was written: git has to do all of it.
+    Unfit,
 }
 
 /// The state of the touched files.
@@ -118,25 +130,24 @@ impl FastForward<'_> {
             Err(error) => return waits(Vec::new(), waits_for(error)?),
         };
         ScratchIndex::remove_abandoned(git_dir);
-        let index = ScratchIndex::copy_of_index(git_dir)?;
-        let bench = Bench { git: self.git, drivers: &drivers, index: &index };
         let was_killed = Note::read(self.git).is_some_and(|note| note.to == *self.to);
-        let findings = bench.examine(self.from, &touched, was_killed)?;
-        if !findings.in_the_way.is_empty() {
-            return waits(findings.in_the_way, WaitReason::Uncommitted);
-        }
-        Note { from: self.from.clone(), to: self.to.clone() }.write(self.git)?;
-        fault::after_write();
-        bench.stage(&touched, &findings)?;
-        if let Err(error) = bench.switch(self.from, self.to) {
-            // Only if git refuses at the beginning has nothing changed.
-            let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
-            if !REFUSALS.iter().any(|text| stderr.contains(text)) {
-                return Err(error.into());
+        let plain = if was_killed {
+            PlainOutcome::Unfit
+        } else {
+            self.forward_plainly(&drivers, &touched)?
+        };
+        // What was written in process is ours, as after a kill.
+        let has_begun = was_killed || matches!(plain, PlainOutcome::Begun);
+        let index = match plain {
+            PlainOutcome::Written(index) => index,
+            PlainOutcome::Begun | PlainOutcome::Unfit => {
+                match self.forward(&drivers, &touched, has_begun)? {
+                    Ok(index) => index,
+                    Err((files, reason)) => return waits(files, reason),
+                }
             }
-            Note::remove(self.git)?;
-            return waits(Vec::new(), waits_for(error)?);
-        }
+        };
+        let bench = Bench { git: self.git, drivers: &drivers, index: &index };
         fault::after_write();
         let mut refs =
             RefTransaction::with(self.git, "ralph: follow landed work", self.to, &drivers);
@@ -152,6 +163,63 @@ impl FastForward<'_> {
         drop(lock);
         Note::remove(self.git)?;
         Ok(Forwarded::Done)
+    }
+
+    /// Writes files and a new index in process, in a plain case.
+    fn forward_plainly(
+        &self,
+        drivers: &Drivers,
+        touched: &[PathChange],
+    ) -> Result<PlainOutcome, LandingError> {
+        let Ok(plain) = PlainForward::examine(self.git, self.from, touched) else {
+            return Ok(PlainOutcome::Unfit);
+        };
+        Note { from: self.from.clone(), to: self.to.clone() }.write(self.git)?;
+        fault::after_write();
+        // Syncing the note takes time, in which a person may have saved a file.
+        if !plain.is_current() {
+            Note::remove(self.git)?;
+            return Ok(PlainOutcome::Unfit);
+        }
+        let index = ScratchIndex::absent(&self.git.place().git_dir);
+        let bench = Bench { git: self.git, drivers, index: &index };
+        let check_out = |few: &ScratchIndex| {
+            let made = bench.call(few, &["checkout-index", "--quiet", "--all"], b"");
+            made.map(|_| ()).map_err(|_| Unfit("git does not write the files"))
+        };
+        let written = plain.write(&index, &check_out);
+        Ok(match written {
+            Ok(()) => PlainOutcome::Written(index),
+            Err(_) => PlainOutcome::Begun,
+        })
+    }
+
+    /// Has git write files and a new index, or returns what is in the way.
+    fn forward(
+        &self,
+        drivers: &Drivers,
+        touched: &[PathChange],
+        was_killed: bool,
+    ) -> Result<Result<ScratchIndex, (Vec<PathBuf>, WaitReason)>, LandingError> {
+        let index = ScratchIndex::copy_of_index(&self.git.place().git_dir)?;
+        let bench = Bench { git: self.git, drivers, index: &index };
+        let findings = bench.examine(self.from, touched, was_killed)?;
+        if !findings.in_the_way.is_empty() {
+            return Ok(Err((findings.in_the_way, WaitReason::Uncommitted)));
+        }
+        Note { from: self.from.clone(), to: self.to.clone() }.write(self.git)?;
+        fault::after_write();
+        bench.stage(touched, &findings)?;
+        if let Err(error) = bench.switch(self.from, self.to) {
+            // Only if git refuses at the beginning has nothing changed.
+            let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
+            if !REFUSALS.iter().any(|text| stderr.contains(text)) {
+                return Err(error.into());
+            }
+            Note::remove(self.git)?;
+            return Ok(Err((Vec::new(), waits_for(error)?)));
+        }
+        Ok(Ok(index))
     }
 
     /// Updates the index after a crash right after the branch had moved.

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::super::testing::{World, read, write};
+use super::plain_forward::PlainForward;
 use super::*;
 
 const MAIN: &str = "refs/heads/main";
@@ -396,6 +397,70 @@ fn a_file_that_was_written_again_as_it_was_is_not_in_the_way_and_one_changed_amo
         bench.is_at(&commit);
         assert_eq!(bench.status(), "");
     }
+}
+
+#[test]
+fn only_what_is_plain_is_forwarded_in_process() {
+    let bench = Bench::new();
+    let (base, dir) = (bench.main(), &bench.dir);
+    std::fs::remove_file(bench.work.join("keep")).unwrap();
+    let commit = bench.land(&[("a.txt", "new\n"), ("n/new", "landed\n")]);
+    let touched = bench.git.plain_changes(&base, &commit).unwrap();
+    let is_plain = || PlainForward::examine(&bench.git, &base, &touched).is_ok();
+    assert!(is_plain());
+    let git = |args: &[&str]| drop(bench.world.git(dir, args));
+    let cases: [(&str, bool, &dyn Fn()); 15] = [
+        ("written already", true, &|| {
+            write(&dir.join("a.txt"), "new\n");
+            write(&dir.join("n/new"), "landed\n");
+        }),
+        ("written again as it was", true, &|| write(&dir.join("a.txt"), "1\n2\n3\n")),
+        ("an edit elsewhere", true, &|| write(&dir.join("ralph/plan.jsonl"), "mine\n")),
+        ("edited", false, &|| write(&dir.join("a.txt"), "mine\n")),
+        ("removed", false, &|| std::fs::remove_file(dir.join("a.txt")).unwrap()),
+        ("removed already", false, &|| std::fs::remove_file(dir.join("keep")).unwrap()),
+        ("staged", false, &|| {
+            write(&dir.join("a.txt"), "new\n");
+            git(&["add", "a.txt"]);
+        }),
+        ("untracked in the way", false, &|| write(&dir.join("n/new"), "mine\n")),
+        ("a directory in the way", false, &|| write(&dir.join("n/new/mine"), "mine\n")),
+        ("a link to a directory", false, &|| symlink("ralph", dir.join("n")).unwrap()),
+        ("a file for a directory", false, &|| write(&dir.join("n"), "mine\n")),
+        ("executable", false, &|| git(&["update-index", "--chmod=+x", "a.txt"])),
+        ("a hidden file", false, &|| git(&["update-index", "--assume-unchanged", "a.txt"])),
+        ("sparse", false, &|| git(&["config", "core.sparseCheckout", "true"])),
+        ("split", false, &|| git(&["update-index", "--split-index"])),
+    ];
+    for (what, plain, make) in cases {
+        make();
+        assert_eq!(is_plain(), plain, "{what}");
+        git(&["config", "core.sparseCheckout", "false"]);
+        git(&["update-index", "--no-split-index", "--no-assume-unchanged", "a.txt"]);
+        git(&["reset", "-q", "--hard"]);
+        git(&["clean", "-qfd"]);
+        assert!(is_plain(), "after: {what}");
+    }
+    assert_eq!(bench.follow(), FollowOutcome::Followed { commit: commit.clone() });
+    bench.is_at(&commit);
+    assert_eq!(bench.status(), "");
+}
+
+#[test]
+fn files_that_git_writes_otherwise_than_committed_are_written_as_git_does() {
+    let bench = Bench::new();
+    bench.world.git(&bench.dir, &["config", "core.autocrlf", "true"]);
+    bench.world.git(&bench.dir, &["rm", "-q", "--cached", "-r", "."]);
+    bench.world.git(&bench.dir, &["reset", "-q", "--hard"]);
+    std::fs::remove_file(bench.work.join("keep")).unwrap();
+    let commit = bench.land(&[("a.txt", "new\n"), ("n/new", "landed\n")]);
+    assert_eq!(bench.follow(), FollowOutcome::Followed { commit: commit.clone() });
+    bench.is_at(&commit);
+    assert_eq!(
+        (bench.status(), read(&bench.dir.join("n/new"))),
+        (String::new(), "landed\r\n".to_owned())
+    );
+    assert!(!bench.dir.join("keep").exists());
 }
 
 #[test]

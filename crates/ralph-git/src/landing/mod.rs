@@ -17,6 +17,7 @@ mod commit;
 mod fast_forward;
 mod follow;
 mod merge;
+mod plain_forward;
 mod transaction;
 
 use std::path::PathBuf;
