@@ -59,6 +59,7 @@ mod tree_move;
 pub mod undo;
 mod worktrees;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -368,6 +369,17 @@ impl Git {
             Some(status) => Ok(status),
             None => self.status_of(&[pathspec(":(top,literal)", directory)]),
         }
+    }
+
+    /// The same if no files but these have changed in the working tree since they were as `HEAD` has them: no others are
+    /// scanned.
+    pub fn status_among(
+        &self,
+        directory: &Path,
+        among: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<StatusEntry>, GitError> {
+        let part = Part { within: Some(directory), among: Some(among), ..Part::default() };
+        self.quick_status(&part).map_or_else(|| self.status_within(directory), Ok)
     }
 
     /// Returns the differences from `HEAD`, except for some files and directories, which are not even scanned.

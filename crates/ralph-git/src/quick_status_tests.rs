@@ -102,3 +102,27 @@ fn without_a_commit_or_an_index_git_is_asked() {
     fs::remove_file(dir.join(".git/index")).unwrap();
     assert_eq!(world.open(&dir).quick_status(&Part::default()), None);
 }
+
+#[test]
+fn among_some_files_all_that_is_staged_counts_and_nothing_else_is_looked_at() {
+    let world = World::new();
+    let dir = prepared(&world);
+    let git = world.open(&dir);
+    let home = Path::new("tools/home");
+    let status = |among: &[&str]| {
+        let among = among.iter().map(PathBuf::from).collect();
+        let status = git.status_among(home, &among).unwrap();
+        status.into_iter().map(|entry| entry.path).collect::<Vec<PathBuf>>()
+    };
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<PathBuf>>();
+    assert_eq!(status(&["tools/home/x", "tools/home/gone"]), paths(&[]));
+    write(&dir.join("tools/home/new"), "n");
+    write(&dir.join("tools/home/x.log"), "ignored");
+    assert_eq!(status(&["tools/home/x"]), paths(&[]));
+    let both = ["tools/home/new", "tools/home/x.log"];
+    assert_eq!(status(&both), paths(&["tools/home/new"]));
+    write(&dir.join("tools/home/x"), "other\n");
+    assert_eq!(status(&["tools/home/x"]), paths(&["tools/home/x", "tools/home/new"]));
+    world.git(&dir, &["add", "tools/home/x"]);
+    assert_eq!(status(&[]), paths(&["tools/home/x", "tools/home/new"]));
+}

@@ -8,7 +8,7 @@
 //! such a file is [`TreeScan::unsure`], as is anything that differs. An index with more than names, ids and times
 //! (sparse or split ones, submodules, hidden files, conflicts) is [`Unfit`], and git is asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -68,6 +68,8 @@ pub(super) struct Part<'a> {
     pub(super) but: &'a [PathBuf],
     /// Directories in which only tracked files are checked.
     pub(super) kept: &'a [PathBuf],
+    /// The only files to look at; `None` for all. The caller knows that no other has changed.
+    pub(super) among: Option<&'a BTreeSet<PathBuf>>,
 }
 
 /// A parsed index.
@@ -216,6 +218,9 @@ impl IndexFile {
 
     /// Walks over the working tree, or the requested part of it.
     pub(super) fn scan<'i>(&'i self, root: &Path, part: &Part<'i>) -> Result<TreeScan, Unfit> {
+        if let Some(among) = part.among {
+            return self.scan_among(root, among);
+        }
         let directory = part.within.unwrap_or(Path::new(""));
         let mut handle = open(root, DIRECTORY, Mode::empty()).map_err(|_| UNREADABLE)?;
         let mut path = Vec::new();
@@ -234,6 +239,24 @@ impl IndexFile {
         };
         walk.directory(&handle, &mut path, below)?;
         Ok(walk.found)
+    }
+
+    /// Looks at some files only.
+    fn scan_among(&self, root: &Path, among: &BTreeSet<PathBuf>) -> Result<TreeScan, Unfit> {
+        let mut scan = TreeScan::default();
+        for path in among {
+            let found = statat(CWD, root.join(path), AtFlags::SYMLINK_NOFOLLOW);
+            match (self.entry(path), found) {
+                (Some(entry), Ok(found)) if self.is_same(entry, &found) => {}
+                (Some(_), _) => scan.unsure.push(path.clone()),
+                (None, Err(Errno::NOENT | Errno::NOTDIR)) => {}
+                (None, Ok(found)) if !FileType::from_raw_mode(found.st_mode).is_dir() => {
+                    scan.others.push(path.clone());
+                }
+                (None, _) => return Err(UNREADABLE),
+            }
+        }
+        Ok(scan)
     }
 
     /// Whether a file looks as recorded in the index.

@@ -1,4 +1,4 @@
-//! Detects whether anything below a directory may have changed since the last check, so that a large tree need not be
+//! Names the files below a directory that may have changed since the last check, so that a large tree need not be
 //! scanned repeatedly. Based on inotify; without it, everything counts as changed.
 //!
 //! This covers ordinary changes by people. It is not a defence: a file with a second link elsewhere can be written
@@ -8,8 +8,12 @@ pub(crate) use imp::TreeWatch;
 
 #[cfg(target_os = "linux")]
 mod imp {
+    use std::collections::{BTreeSet, HashMap};
+    use std::ffi::OsStr;
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
 
     use camino::{Utf8Path, Utf8PathBuf};
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -28,6 +32,8 @@ mod imp {
     #[derive(Debug)]
     pub(crate) struct TreeWatch {
         inotify: OwnedFd,
+        /// The watched directories, relative to the root.
+        directories: HashMap<i32, Utf8PathBuf>,
         /// Ignored names, each in the directory of a watch.
         ignored: Vec<(i32, &'static str)>,
     }
@@ -54,16 +60,16 @@ mod imp {
                 | WatchFlags::DONT_FOLLOW;
             let add = |path: &Utf8Path| inotify::add_watch(&inotify, path.as_std_path(), what).ok();
             let mut open: Vec<Utf8PathBuf> = vec![root.to_owned()];
-            let mut watched = 0;
+            let mut directories = HashMap::new();
             let mut names = Vec::new();
             while let Some(directory) = open.pop() {
                 // Watch before listing, so that concurrent creations are reported.
-                watched += 1;
-                if watched > MOST_DIRECTORIES {
+                if directories.len() == MOST_DIRECTORIES {
                     return None;
                 }
                 let watch = add(&directory)?;
                 let below = directory.strip_prefix(root).ok()?;
+                directories.insert(watch, below.to_owned());
                 let here = ignored.iter().filter_map(|path| {
                     let path = Utf8Path::new(path);
                     (path.parent() == Some(below)).then(|| path.file_name()).flatten()
@@ -80,27 +86,47 @@ mod imp {
                     }
                 }
             }
-            Some(TreeWatch { inotify, ignored: names })
+            Some(TreeWatch { inotify, directories, ignored: names })
         }
 
-        /// Whether nothing has happened since the watch was set up or since the last call.
-        pub(crate) fn is_quiet(&self) -> bool {
-            let mut is_quiet = true;
+        /// Returns the files that may have changed since the watch was set up or since the last call, relative to the
+        /// root. `None` if that cannot be told by names: a directory has changed, or too much has happened.
+        pub(crate) fn changes(&self) -> Option<BTreeSet<PathBuf>> {
+            let mut changes = Some(BTreeSet::new());
             let mut buffer = [const { MaybeUninit::uninit() }; 4096];
             let mut reader = Reader::new(&self.inotify, &mut buffer);
+            // Events are read to the last, so that each is reported once.
             while let Ok(event) = reader.next() {
-                let name = event.file_name().and_then(|name| name.to_str().ok());
-                let is_ignored = !event.events().contains(ReadFlags::QUEUE_OVERFLOW)
-                    && name.is_some_and(|name| self.ignored.contains(&(event.wd(), name)));
-                is_quiet &= is_ignored;
+                let whole = ReadFlags::QUEUE_OVERFLOW | ReadFlags::ISDIR | ReadFlags::IGNORED;
+                let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                let is_ignored = |name: &OsStr| {
+                    self.ignored
+                        .iter()
+                        .any(|(watch, ignored)| *watch == event.wd() && name == *ignored)
+                };
+                if name.is_some_and(is_ignored)
+                    && !event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+                {
+                    continue;
+                }
+                let directory = self.directories.get(&event.wd());
+                match (directory.zip(name), &mut changes) {
+                    (Some((directory, name)), Some(known)) if !event.events().intersects(whole) => {
+                        known.insert(directory.as_std_path().join(name));
+                    }
+                    _ => changes = None,
+                }
             }
-            is_quiet
+            changes
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
     use camino::Utf8Path;
 
     /// Not supported on this platform.
@@ -112,7 +138,7 @@ mod imp {
             None
         }
 
-        pub(crate) fn is_quiet(&self) -> bool {
+        pub(crate) fn changes(&self) -> Option<BTreeSet<PathBuf>> {
             match *self {}
         }
     }

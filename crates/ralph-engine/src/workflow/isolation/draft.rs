@@ -10,7 +10,7 @@
 //! ([`super::in_flight`]).
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,33 @@ struct LastLook {
     state: CheckoutState,
     watch: TreeWatch,
     seen: Seen,
+    /// Files that may not be as `HEAD` has them, named from the root of the work tree: those that were not when they were
+    /// looked at, and those that have changed since.
+    suspects: BTreeSet<PathBuf>,
+}
+
+impl LastLook {
+    /// Takes note of what has happened since, and tells whether anything has. `None` if that is not known file by file.
+    fn follow(&mut self, checkout: &Git, inside: &Path, now: &CheckoutState) -> Option<bool> {
+        let changed = self.watch.changes()?;
+        if self.state.ignore_rules != now.ignore_rules {
+            return None;
+        }
+        let is_quiet = changed.is_empty() && self.state == *now;
+        let mut news: Vec<PathBuf> = changed.into_iter().map(|path| inside.join(path)).collect();
+        if self.state.head != now.head {
+            let moved = checkout.tree_changes(self.state.head.as_ref()?, now.head.as_ref()?);
+            let paths = moved.ok()?.into_iter().map(|change| change.path);
+            news.extend(paths.filter(|path| path.starts_with(inside)));
+        }
+        // It says which other files are ignored.
+        let is_rule = |path: &PathBuf| path.file_name().is_some_and(|name| name == ".gitignore");
+        if news.iter().any(is_rule) {
+            return None;
+        }
+        self.suspects.extend(news);
+        Some(!is_quiet)
+    }
 }
 
 /// Records, in addition to the files of home, how they differ from the tip.
@@ -88,18 +115,38 @@ struct LastLook {
 struct CheckoutState {
     tip: Option<Oid>,
     head: Option<Oid>,
-    /// Inode, size and times of the index: git replaces it by another file.
-    index: Option<(u64, u64, i64, i64)>,
+    /// The index: git replaces it by another file.
+    index: Option<FileMark>,
+    /// The files outside home that say what is ignored in it.
+    ignore_rules: Vec<Option<FileMark>>,
+}
+
+/// Inode, size and times of a file.
+type FileMark = (u64, u64, i64, i64);
+
+fn mark_of(path: &Utf8Path) -> Option<FileMark> {
+    let found = path.symlink_metadata().ok()?;
+    let nanoseconds = found.ctime().wrapping_mul(1_000_000_000);
+    Some((found.ino(), found.size(), nanoseconds.wrapping_add(found.ctime_nsec()), found.mtime()))
 }
 
 impl CheckoutState {
-    fn of(checkout: &Git, tip: Option<&Oid>) -> Result<CheckoutState, WorkflowError> {
-        let index = checkout.place().git_dir.join("index").symlink_metadata().ok();
-        let index = index.map(|found| {
-            let nanoseconds = found.ctime().wrapping_mul(1_000_000_000);
-            (found.ino(), found.size(), nanoseconds.wrapping_add(found.ctime_nsec()), found.mtime())
-        });
-        Ok(CheckoutState { tip: tip.cloned(), head: checkout.head()?.id().cloned(), index })
+    fn of(
+        checkout: &Git,
+        tip: Option<&Oid>,
+        inside: &Path,
+    ) -> Result<CheckoutState, WorkflowError> {
+        let place = checkout.place();
+        let above = inside.ancestors().skip(1).filter_map(Utf8Path::from_path);
+        let root = place.worktree.as_deref().unwrap_or(Utf8Path::new(""));
+        let rules = above.map(|above| root.join(above).join(".gitignore"));
+        let rules = rules.chain([place.common_dir.join("info/exclude")]);
+        Ok(CheckoutState {
+            tip: tip.cloned(),
+            head: checkout.head()?.id().cloned(),
+            index: mark_of(&place.git_dir.join("index")),
+            ignore_rules: rules.map(|path| mark_of(&path)).collect(),
+        })
     }
 }
 
@@ -186,24 +233,29 @@ impl HomeDraft {
             let tree = self.copy.tree_at(persons.tip)?;
             return Ok(Seen { tip: persons.tip.cloned(), tree, edits: None, draft: None });
         };
-        let state = CheckoutState::of(checkout, persons.tip)?;
-        if let Some(last) = &*self.last_look.borrow()
-            && last.state == state
-            && last.watch.is_quiet()
+        let state = CheckoutState::of(checkout, persons.tip, &self.inside)?;
+        let mut last_look = self.last_look.borrow_mut();
+        if let Some(mut last) = last_look.take()
+            && let Some(is_news) = last.follow(checkout, &self.inside, &state)
         {
-            return Ok(last.seen.clone());
+            if is_news {
+                let found = self.look_through(checkout, persons.tip, before, Some(&last.suspects));
+                (last.seen, last.suspects) = found?;
+                last.state = state;
+            }
+            return Ok(last_look.insert(last).seen.clone());
         }
         // Watched first, so that what changes during the look is seen by the next one.
         let root = checkout.place().worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
         let home = root.zip(Utf8Path::from_path(&self.inside)).map(|(root, home)| root.join(home));
         let watch = home.and_then(|home| TreeWatch::over(&home, &PRIVATE));
-        let seen = self.look_through(checkout, persons.tip, before)?;
-        let looked = |watch| LastLook { state, watch, seen: seen.clone() };
-        *self.last_look.borrow_mut() = watch.map(looked);
+        let (seen, suspects) = self.look_through(checkout, persons.tip, before, None)?;
+        let looked = |watch| LastLook { state, watch, seen: seen.clone(), suspects };
+        *last_look = watch.map(looked);
         Ok(seen)
     }
 
-    /// Looks through home in the person's checkout.
+    /// Looks through home in the person's checkout, or at some files only; returns the edited ones as well.
     ///
     /// What they have edited is a change of what their `HEAD` has. A file that has landed since, while the checkout does not
     /// follow, has the edits of then: they are no change any more, whatever became of them on the branch.
@@ -212,41 +264,42 @@ impl HomeDraft {
         checkout: &Git,
         tip: Option<&Oid>,
         before: Option<&Seen>,
-    ) -> Result<Seen, WorkflowError> {
+        among: Option<&BTreeSet<PathBuf>>,
+    ) -> Result<(Seen, BTreeSet<PathBuf>), WorkflowError> {
         let at_tip = self.copy.tree_at(tip)?;
-        let edited = if self.inside.as_os_str().is_empty() {
-            checkout.status()
-        } else {
-            checkout.status_within(&self.inside)
+        let edited = match among {
+            _ if self.inside.as_os_str().is_empty() => checkout.status(),
+            Some(among) => checkout.status_among(&self.inside, among),
+            None => checkout.status_within(&self.inside),
         };
         let mut edited: Vec<PathBuf> = edited?.into_iter().map(|entry| entry.path).collect();
         // What ends in a slash is a repository of its own.
         edited.retain(|path| !path.as_os_str().as_encoded_bytes().ends_with(b"/"));
         edited.retain(|path| !self.is_private(path));
-        edited.sort();
-        edited.dedup();
+        let edited: BTreeSet<PathBuf> = edited.into_iter().collect();
         if edited.is_empty() {
-            return Ok(Seen { tip: tip.cloned(), tree: at_tip, edits: None, draft: None });
+            let seen = Seen { tip: tip.cloned(), tree: at_tip, edits: None, draft: None };
+            return Ok((seen, edited));
         }
         let root = checkout.place().worktree.clone().expect("a checkout has a work tree");
         let head = checkout.head()?;
         let at_head = self.copy.tree_at(head.id())?;
         let mut in_checkout = Vec::new();
-        for path in edited {
-            let content = read_regular(&root, &path)?;
-            if self.is_unfit_plan(&path, content.as_deref(), head.id())? {
+        for path in &edited {
+            let content = read_regular(&root, path)?;
+            if self.is_unfit_plan(path, content.as_deref(), head.id())? {
                 continue;
             }
             let after = content.map(|bytes| self.blob(&bytes)).transpose()?;
-            in_checkout.push(HomeChange { path, after });
+            in_checkout.push(HomeChange { path: path.clone(), after });
         }
-        let edited = self.git().tree_with(&at_head, &in_checkout)?;
+        let in_checkout = self.git().tree_with(&at_head, &in_checkout)?;
         let earlier = before.and_then(|before| before.edits.as_ref());
         let earlier = earlier.filter(|edits| edits.head.as_ref() == head.id());
         let base = earlier.map_or(at_head, |edits| edits.base.clone());
-        let tree = self.merge_trees(&base, &at_tip, &edited)?.0;
-        let edits = Edits { head: head.id().cloned(), tree: edited, base };
-        Ok(Seen { tip: tip.cloned(), tree, edits: Some(edits), draft: None })
+        let tree = self.merge_trees(&base, &at_tip, &in_checkout)?.0;
+        let edits = Some(Edits { head: head.id().cloned(), tree: in_checkout, base });
+        Ok((Seen { tip: tip.cloned(), tree, edits, draft: None }, edited))
     }
 
     /// Tells whether a person has edited the plan so that no agent could work on it. It is not taken up before they have
