@@ -32,7 +32,7 @@ impl Git {
         if others.is_empty() {
             return Some(Vec::new());
         }
-        let ignored = self.ignored(&others).ok()?;
+        let ignored = self.ignored_untracked(&others).ok()?;
         let root = self.place().worktree.as_ref()?.as_std_path();
         let told: Vec<PathBuf> =
             others.into_iter().filter(|path| !ignored.contains(path)).collect();

@@ -40,9 +40,26 @@ pub enum DisplacedContent {
 impl Git {
     /// Returns which of the paths git ignores.
     pub fn ignored(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, GitError> {
+        // Only if a rule applies does it matter whether a path is tracked, for which git reads the whole index.
+        let matched = self.ignored_untracked(paths)?;
+        if matched.is_empty() {
+            return Ok(matched);
+        }
+        self.check_ignore(&["check-ignore", "-z", "--stdin"], paths)
+    }
+
+    /// The same for paths that are known not to be tracked.
+    pub(super) fn ignored_untracked(
+        &self,
+        paths: &[PathBuf],
+    ) -> Result<HashSet<PathBuf>, GitError> {
         if paths.is_empty() {
             return Ok(HashSet::new());
         }
+        self.check_ignore(&["check-ignore", "-z", "--stdin", "--no-index"], paths)
+    }
+
+    fn check_ignore(&self, args: &[&str], paths: &[PathBuf]) -> Result<HashSet<PathBuf>, GitError> {
         let mut input = Vec::new();
         for path in paths {
             // A name that begins with a colon would be parsed as pathspec magic, and this command has no other way to
@@ -51,15 +68,8 @@ impl Git {
             input.extend(path_bytes(path));
             input.push(0);
         }
-        let ask = |args: &[&str]| {
-            let call = Call::new(args).person(UserConfig::Heard).input(&input).accept(&[1]);
-            Ok(self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout)
-        };
-        // Only if a rule applies does it matter whether a path is tracked, for which git reads the whole index.
-        if ask(&["check-ignore", "-z", "--stdin", "--no-index"])?.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let output = ask(&["check-ignore", "-z", "--stdin"])?;
+        let call = Call::new(args).person(UserConfig::Heard).input(&input).accept(&[1]);
+        let output = self.call(call.env("GIT_LITERAL_PATHSPECS", "0"))?.stdout;
         let names = output.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         Ok(names.map(path_from).collect())
     }
