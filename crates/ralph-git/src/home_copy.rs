@@ -167,9 +167,11 @@ impl HomeCopy {
             fs::remove_dir_all(&objects).map_err(create)?;
             symlink(mirror.objects_dir(), &objects).map_err(create)?;
             fs::write(git_dir.join("HEAD"), format!("ref: {BRANCH}\n")).map_err(create)?;
-            // Reflogs of its refs are never read.
+            // Reflogs of its refs are never read. Neither is the checksum of its index, which is written for each
+            // transition and is most of the cost where home has many files.
             let config = fs::read_to_string(git_dir.join("config")).map_err(create)?;
-            let config = format!("{config}[core]\n\tlogallrefupdates = false\n");
+            let config =
+                format!("{config}[core]\n\tlogallrefupdates = false\n[index]\n\tskipHash = true\n");
             fs::write(git_dir.join("config"), config).map_err(create)?;
             mark_made(&git_dir, READY).map_err(create)?;
         }

@@ -44,31 +44,37 @@ impl Checksum {
     }
 }
 
-/// The output, with its checksum.
+/// The output, with its checksum, or with zeros in its place (`index.skipHash`).
 pub(super) struct Sink<'a> {
     file: &'a File,
-    checksum: Checksum,
+    checksum: Option<Checksum>,
+    kind: Kind,
     len: u64,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(file: &'a File, kind: Kind) -> Self {
-        Sink { file, checksum: Checksum::new(kind), len: 0 }
+        Sink { file, checksum: Some(Checksum::new(kind)), kind, len: 0 }
+    }
+
+    pub(super) fn without_checksum(file: &'a File, kind: Kind) -> Self {
+        Sink { checksum: None, ..Sink::new(file, kind) }
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
-        self.checksum.update(bytes);
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(bytes);
+        }
         self.len += bytes.len() as u64;
         self.file.write_all(bytes).map_err(|_| UNWRITABLE)
     }
 
-    /// Appends the checksum, or zeros instead.
-    pub(super) fn seal(mut self, without: bool) -> Result<(), Unfit> {
-        let mut checksum = self.checksum.finish();
-        if without {
-            checksum.fill(0);
-        }
-        self.file.write_all(&checksum).map_err(|_| UNWRITABLE)
+    /// Appends the checksum.
+    pub(super) fn seal(self) -> Result<(), Unfit> {
+        let zeros = || vec![0; self.kind.len_in_bytes()];
+        let checksum = self.checksum.map_or_else(zeros, Checksum::finish);
+        let mut file = self.file;
+        file.write_all(&checksum).map_err(|_| UNWRITABLE)
     }
 }
 

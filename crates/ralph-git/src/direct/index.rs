@@ -121,7 +121,7 @@ pub(in super::super) fn first_index(
     for edit in edits {
         sink.put(&edit.entry(None))?;
     }
-    sink.seal(false)?;
+    sink.seal()?;
     Ok(Patched { before: vec![None; edits.len()], keep_time: false })
 }
 
@@ -182,12 +182,7 @@ fn copy_patched(
     }
     let left_out = i32::try_from(next_gone).map_err(|_| TORN)?;
     index.extensions(edits, gone, inserted + left_out > 0)?;
-    let hash_len = u64::try_from(index.hash_len).expect("a hash is short");
-    let sink = index.copy.finish()?;
-    let mut trailer = vec![0; index.hash_len];
-    old.read_exact_at(&mut trailer, metadata.len() - hash_len).map_err(|_| TORN)?;
-    // An index without a checksum stays without.
-    sink.seal(trailer.iter().all(|byte| *byte == 0))?;
+    index.copy.finish()?.seal()?;
     Ok((Patched { before, keep_time }, inserted - left_out))
 }
 
@@ -264,7 +259,12 @@ impl<'a> Index<'a> {
     fn open(from: &'a File, len: u64, kind: Kind, to: &'a File, more: i32) -> Result<Self, Unfit> {
         let hash_len = kind.len_in_bytes();
         let body = len.checked_sub(hash_len as u64).ok_or(TORN)?;
-        let mut copy = Copying::new(from, body, Sink::new(to, kind));
+        let mut checksum = vec![0; hash_len];
+        from.read_exact_at(&mut checksum, body).map_err(|_| TORN)?;
+        // An index without a checksum stays without.
+        let is_without = checksum.iter().all(|byte| *byte == 0);
+        let sink = if is_without { Sink::without_checksum } else { Sink::new };
+        let mut copy = Copying::new(from, body, sink(to, kind));
         let header = copy.ahead(HEADER)?;
         if !header.starts_with(b"DIRC") {
             return Err(TORN);
