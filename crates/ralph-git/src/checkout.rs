@@ -79,6 +79,14 @@ pub struct Checkout {
 }
 
 impl Checkout {
+    /// Refuses names of caches that lead out of a tree.
+    pub fn check_cache_names(caches: &[Utf8PathBuf]) -> Result<(), CheckoutError> {
+        match caches.iter().find(|name| !is_cache_name(name)) {
+            Some(name) => Err(CheckoutError::CacheName { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Creates the checkout in `dir`, or resets an existing one, to a commit of the mirror.
     pub fn prepare(
         mirror: &Mirror,
@@ -86,9 +94,7 @@ impl Checkout {
         commit: &Oid,
         caches: &[Utf8PathBuf],
     ) -> Result<Self, CheckoutError> {
-        if let Some(name) = caches.iter().find(|name| !is_cache_name(name)) {
-            return Err(CheckoutError::CacheName { name: name.clone() });
-        }
+        Self::check_cache_names(caches)?;
         let failed = |source| CheckoutError::Git { commit: commit.clone(), source };
         let provision = Provision::of(mirror.git(), commit).map_err(failed)?;
         make_dirs(dir)?;

@@ -44,6 +44,19 @@ pub fn in_order(gates: &[GateSpec]) -> Vec<&GateSpec> {
     order
 }
 
+/// Which caches a gate may use at a candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheMode {
+    /// A copy of what accepted commits left.
+    #[default]
+    Accepted,
+    /// None.
+    Cold,
+    /// Whatever earlier runs left, also of candidates that were rejected.
+    Warm,
+}
+
 /// Why a gate could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -377,11 +390,19 @@ pub struct GateReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatesView {
     reports: Vec<GateReport>,
+    /// Code that nobody accepted may have written to the caches that the gates used.
+    has_unsure_caches: bool,
 }
 
 impl GatesView {
     pub fn new(reports: Vec<GateReport>) -> GatesView {
-        GatesView { reports }
+        GatesView { reports, has_unsure_caches: false }
+    }
+
+    /// Notes that code that nobody accepted may have written to the caches that the gates used.
+    #[must_use]
+    pub fn with_unsure_caches(self) -> GatesView {
+        GatesView { has_unsure_caches: true, ..self }
     }
 
     pub(crate) fn reports(&self) -> &[GateReport] {
@@ -396,7 +417,12 @@ impl GatesView {
     /// The level of proof by the gates: the lowest of all that have one.
     pub fn level(&self) -> ProofLevel {
         let levels = self.reports.iter().filter_map(|report| report.attribution.level());
-        levels.min().unwrap_or(ProofLevel::NotProven)
+        let most = if self.has_unsure_caches {
+            ProofLevel::ChecksChanged
+        } else {
+            ProofLevel::GatesPassed
+        };
+        levels.min().unwrap_or(ProofLevel::NotProven).min(most)
     }
 }
 

@@ -279,6 +279,9 @@ fn the_lowest_gate_that_says_anything_is_the_level() {
     assert_eq!(level(&[Attribution::ProvedNothing]), ProofLevel::NotProven);
     assert_eq!(level(&[Attribution::ProvedNothing, Attribution::Passed]), ProofLevel::GatesPassed);
     assert_eq!(level(&[Attribution::Passed, Attribution::Flaky]), ProofLevel::ChecksChanged);
+    let unsure = |attribution| GatesView::new(vec![report(attribution)]).with_unsure_caches();
+    assert_eq!(unsure(Attribution::Passed).level(), ProofLevel::ChecksChanged);
+    assert_eq!(unsure(Attribution::ProvedNothing).level(), ProofLevel::NotProven);
     for doubt in [
         Attribution::RedBeforeAndAfter,
         Attribution::Regressed,

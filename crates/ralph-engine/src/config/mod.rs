@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use ralph_model::gate::CacheMode;
 use ralph_model::usage::Price;
 use ralph_model::verdict::ChangedChecks;
 
@@ -190,6 +191,8 @@ pub struct Config {
     pub(crate) allow: Vec<String>,
     /// Who decides on other changed checks.
     pub(crate) changed_checks: ChangedChecks,
+    /// Which caches gates may use at a candidate.
+    pub(crate) judge_cache: CacheMode,
     pub limits: Limits,
     pub budget: BudgetConfig,
     /// By model, for agents that do not report the cost of a run.
@@ -403,6 +406,11 @@ impl Config {
                 "reject" => ChangedChecks::Reject,
                 "person" => ChangedChecks::Person,
                 _ => ChangedChecks::Verifier,
+            },
+            judge_cache: match with_default("judge.cache").text() {
+                "cold" => CacheMode::Cold,
+                "warm" => CacheMode::Warm,
+                _ => CacheMode::Accepted,
             },
             limits: Limits {
                 wait: flag("limits.wait"),

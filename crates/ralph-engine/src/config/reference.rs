@@ -208,6 +208,10 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
         "judge.changed_checks",
         "If the work fails with the original checks: reject it, ask the verifier, or ask you.",
     ),
+    (
+        "judge.cache",
+        "What `checkout.cache` holds when work is judged: what accepted commits left, nothing, or what any run left.",
+    ),
     ("git.commit_home", "Commit Ralph's files; `false` excludes them from git."),
     ("git.sign", "Sign Ralph's own commits."),
     ("ui.mode", "Progress display."),

@@ -63,6 +63,7 @@ const LOG_FORMATS: Kind = Kind::Choice(&["json", "text"]);
 const UI_MODES: Kind = Kind::Choice(&["auto", "rich", "plain"]);
 const LOOP_PRESETS: Kind = Kind::Choice(&["generic", "web-app", "minimal"]);
 const TERMINAL_NOTICES: Kind = Kind::Choice(&["auto", "osc777", "osc9", "bell", "off"]);
+const CACHES: Kind = Kind::Choice(&["accepted", "cold", "warm"]);
 const CHANGED_CHECKS: Kind = Kind::Choice(&["reject", "verifier", "person"]);
 const COLORS: Kind = Kind::Choice(&["auto", "always", "never"]);
 
@@ -114,6 +115,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("trust.always", Kind::List),
     setting("protect.allow", Kind::List),
     setting("judge.changed_checks", CHANGED_CHECKS).or("verifier"),
+    setting("judge.cache", CACHES).or("accepted"),
     setting("limits.wait", Kind::Bool).or("true").env(&[env("RALPH_WAIT")]),
     setting("limits.remember", Kind::Bool).or("true"),
     setting("limits.margin", Kind::Duration).or("30s"),

@@ -12,8 +12,8 @@ use ralph_model::checks::{
     depends_on_trace, is_product,
 };
 use ralph_model::gate::{
-    Attribution, BuiltIn, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus, GatesView,
-    Wanted, attribute, in_order,
+    Attribution, BuiltIn, CacheMode, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus,
+    GatesView, Wanted, attribute, in_order,
 };
 use ralph_model::journal::{
     GateAttempt, GateFinished, GatePoint, GateStarted, JournalEvent, Place,
@@ -94,13 +94,16 @@ pub struct Assessment {
     pub unreached: Vec<String>,
     /// Caches that were filled by earlier runs.
     pub(crate) warm: Vec<Utf8PathBuf>,
+    /// Code that nobody accepted may have written to these caches.
+    is_unsure: bool,
     /// What the candidate does to its checks.
     pub checks: ChecksFinding,
 }
 
 impl Assessment {
     pub fn view(&self) -> GatesView {
-        GatesView::new(self.findings.iter().map(GateFinding::report).collect())
+        let view = GatesView::new(self.findings.iter().map(GateFinding::report).collect());
+        if self.is_unsure { view.with_unsure_caches() } else { view }
     }
 
     /// The level of proof of the candidate, once all required approvals are given.
@@ -186,9 +189,15 @@ impl<'a> Assessor<'a> {
         create_private_directory(&repository.directory)?;
         let owner = LockOwner::current(context.command, context.clock.now());
         let lock = RunLock::acquire(&lock_file(&repository.directory), &owner)?;
-        let bench = |name| Workbench::new(context, repository, pinned, name);
-        let (candidate, is_own_base) = (bench(candidate), base == "base");
-        let base = bench(base);
+        let (candidate, is_own_base) =
+            (Workbench::for_candidate(context, repository, pinned, candidate), base == "base");
+        // Only code of the person's and of accepted work runs there.
+        let base = match pinned.cache {
+            CacheMode::Cold => Workbench::cold(context, repository, pinned, base),
+            CacheMode::Warm | CacheMode::Accepted => {
+                Workbench::new(context, repository, pinned, base)
+            }
+        };
         // Of a stranger's commit nothing is kept.
         let base = if is_own_base { base.keeping_fetched() } else { base };
         let overlay = Workbench::cold(context, repository, pinned, overlay);
@@ -226,27 +235,18 @@ impl<'a> Assessor<'a> {
             assessment.findings.push(self.find(gate, points, tell)?);
         }
         assessment.warm = self.candidate.found_warm().to_vec();
+        assessment.is_unsure = self.candidate.shares_caches() && !assessment.warm.is_empty();
         if let Some(survey) = survey {
             assessment.checks = self.with_anchor(survey, points, &assessment.findings, tell)?;
         }
         Ok(assessment)
     }
 
-    /// Empties the candidate's caches, unless what has filled them is in the history that the work began from: code of
+    /// Takes over what the last candidate left in its caches if it is in the history that the work began from: code of
     /// work that was not accepted could have left anything in them.
     fn settle_caches(&self, points: &Points<'_>) -> Result<(), GateError> {
-        if !self.candidate.has_caches() {
-            return Ok(());
-        }
-        let (git, accepted) =
-            (self.repository.mirror.git(), points.base.unwrap_or(points.candidate));
-        let filler = self.candidate.last_filler()?;
-        let is_accepted =
-            filler.is_some_and(|filler| git.is_ancestor(&filler, accepted).unwrap_or(false));
-        if !is_accepted {
-            self.candidate.forget_caches(points.candidate)?;
-        }
-        self.candidate.note_filler(points.candidate)
+        let (git, base) = (self.repository.mirror.git(), points.base.unwrap_or(points.candidate));
+        self.candidate.settle_caches(&|filler| git.is_ancestor(filler, base).unwrap_or(false))
     }
 
     /// Says what the candidate does to its checks.
@@ -501,8 +501,8 @@ impl<'a> Assessor<'a> {
         Ok(GateFinding { gate, candidate, again: None, base: None, attribution })
     }
 
-    /// Runs a gate once more. One that failed could have left in a cache what makes it pass now, so a pass counts only
-    /// if it is one without them as well.
+    /// Runs a gate once more. Where it finds the caches of its first run, that could have left in them what makes it pass
+    /// now, so a pass counts only if it is one without them as well.
     fn again(
         &mut self,
         gate: &GateSpec,
@@ -511,7 +511,7 @@ impl<'a> Assessor<'a> {
     ) -> Result<GateRun, GateError> {
         let again = self.at_candidate(gate, points, GateAttempt::Again, tell)?;
         let passed = matches!(again.status, GateStatus::Passed | GateStatus::ProvedNothing);
-        if !passed || !self.candidate.has_caches() {
+        if !passed || !self.candidate.shares_caches() {
             return Ok(again);
         }
         self.candidate.forget_caches(points.candidate)?;

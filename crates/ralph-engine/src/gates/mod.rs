@@ -1,6 +1,6 @@
 //! Gates: checks that the harness runs itself, in a checkout of its own, at exactly the commit that is judged.
 //!
-//! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready, [`runner`] runs one
+//! [`pin`] holds the gates still while an item is worked on, [`built_in`] runs the loop's own checks, [`workbench`] makes a checkout ready with the caches of [`kept_caches`], [`runner`] runs one
 //! command in it, [`checks`] lays the anchor's checks over a candidate, [`assess`] runs what is wanted until every gate's result can be attributed, [`start`] tries
 //! them before anything is paid for, [`verify`] does it again
 //! from a receipt. What results mean is `ralph_model::gate`'s to say; nothing is concluded here.
@@ -12,6 +12,7 @@ pub mod assess;
 mod built_in;
 mod check_users;
 mod checks;
+mod kept_caches;
 pub mod pin;
 pub mod receipt;
 mod repository;

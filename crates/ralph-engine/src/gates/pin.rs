@@ -8,7 +8,7 @@
 use std::fmt;
 
 use camino::Utf8PathBuf;
-use ralph_model::gate::{Check, GateSpec};
+use ralph_model::gate::{CacheMode, Check, GateSpec};
 use ralph_model::glob::Glob;
 use ralph_model::verdict::ChangedChecks;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub struct PinnedGates {
     /// Who decides on other changed checks.
     #[serde(default)]
     pub changed_checks: ChangedChecks,
+    /// Which caches gates may use at a candidate.
+    #[serde(default)]
+    pub cache: CacheMode,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -72,7 +75,9 @@ impl fmt::Display for PinChange {
             PinChange::GateAdded { name } => write!(f, "the gate `{name}` is new"),
             PinChange::GateRemoved { name } => write!(f, "the gate `{name}` is gone"),
             PinChange::GateChanged { name } => write!(f, "the gate `{name}` was changed"),
-            PinChange::CheckoutChanged => f.write_str("the settings of [checkout] were changed"),
+            PinChange::CheckoutChanged => {
+                f.write_str("the settings of [checkout], or `judge.cache`, were changed")
+            }
             PinChange::AllowChanged => f.write_str("the setting for changed checks was changed"),
             PinChange::Damaged { reason } => {
                 write!(
@@ -93,6 +98,7 @@ impl PinnedGates {
             caches: config.checkout.cache.iter().map(Utf8PathBuf::from).collect(),
             allow: config.allow.iter().map(Glob::new).collect(),
             changed_checks: config.changed_checks,
+            cache: config.judge_cache,
         }
     }
 
@@ -118,7 +124,7 @@ impl PinnedGates {
         for gate in now.gates.iter().filter(|gate| find(&self.gates, &gate.name).is_none()) {
             changes.push(PinChange::GateAdded { name: gate.name.clone() });
         }
-        if (&now.setup, &now.caches) != (&self.setup, &self.caches) {
+        if (&now.setup, &now.caches, now.cache) != (&self.setup, &self.caches, self.cache) {
             changes.push(PinChange::CheckoutChanged);
         }
         if (&now.allow, now.changed_checks) != (&self.allow, self.changed_checks) {

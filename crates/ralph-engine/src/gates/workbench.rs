@@ -1,6 +1,7 @@
 //! A checkout made ready for gates: at the commit, clean, set up.
 //!
-//! It is reset before every single run, so that nothing one gate leaves reaches the next but the named caches. `setup` runs
+//! It is reset before every single run, so that nothing one gate leaves reaches the next but the named caches, and at a
+//! candidate not even these, unless the person wants it ([`super::kept_caches`]). `setup` runs
 //! when the checkout is new, when a lock file or the commands changed, and whenever the reset removed its results:
 //! a project that wants it to run once lists those in `cache`. It may use the network and is confined otherwise, as it runs
 //! code of the commit (install scripts). Submodules and LFS files come from the person's own repository before it, and
@@ -12,11 +13,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use ralph_model::gate::{GateRun, GateSpec, GateStatus, Obstacle};
+use ralph_model::gate::{CacheMode, GateRun, GateSpec, GateStatus, Obstacle};
 use ralph_model::journal::{JournalEvent, SetupStarted};
 use ralph_proc::trace::Looked;
-use serde::{Deserialize, Serialize};
 
+use super::kept_caches::{KeptCaches, SetUp};
 use super::pin::PinnedGates;
 use super::runner::{self, CommandEnd, Done, Job};
 use super::{GateContext, GateError, GateRepository, Tell};
@@ -40,22 +41,19 @@ pub(super) struct Workbench<'a> {
     setup: &'a [Vec<String>],
     caches: Vec<Utf8PathBuf>,
     dir: Utf8PathBuf,
-    /// The caches that the first run found filled.
-    found_warm: Option<Vec<Utf8PathBuf>>,
+    /// Where the caches of accepted commits are, of which each run gets a copy. Without it they stay in the tree.
+    kept: Option<KeptCaches>,
+    /// What was set up in the tree, where caches are copied.
+    set_up: Option<SetUp>,
+    /// The caches that runs found filled.
+    found_warm: Vec<Utf8PathBuf>,
     /// Whether what toolchains fetch here is kept for others: only at a base.
     keeps_fetched: bool,
 }
 
-/// What the last complete `setup` was, and what it left in the caches.
-#[derive(Serialize, Deserialize)]
-struct SetUp {
-    key: String,
-    caches: Vec<Utf8PathBuf>,
-}
-
 impl<'a> Workbench<'a> {
-    /// Takes the checkout of this name. Runs of candidates never share one with those of bases: their code could leave
-    /// something in a cache that makes the base fail.
+    /// Takes the checkout of this name, in which caches stay from one run to the next. Runs of candidates never share one
+    /// with those of bases: their code could leave something in a cache that makes the base fail.
     pub(super) fn new(
         context: &'a GateContext<'a>,
         repository: &'a GateRepository,
@@ -65,8 +63,35 @@ impl<'a> Workbench<'a> {
         let caches = pinned.caches.iter().map(|cache| repository.prefix.join(cache)).collect();
         let dir = repository.directory.join("checkouts").join(name);
         let setup = &pinned.setup;
-        let (found_warm, keeps_fetched) = (None, false);
-        Workbench { context, repository, setup, caches, dir, found_warm, keeps_fetched }
+        Workbench {
+            context,
+            repository,
+            setup,
+            caches,
+            dir,
+            kept: None,
+            set_up: None,
+            found_warm: Vec::new(),
+            keeps_fetched: false,
+        }
+    }
+
+    /// Takes the checkout of this name for code that nobody has accepted.
+    pub(super) fn for_candidate(
+        context: &'a GateContext<'a>,
+        repository: &'a GateRepository,
+        pinned: &'a PinnedGates,
+        name: &str,
+    ) -> Workbench<'a> {
+        let bench = match pinned.cache {
+            CacheMode::Cold => return Workbench::cold(context, repository, pinned, name),
+            CacheMode::Warm | CacheMode::Accepted => {
+                Workbench::new(context, repository, pinned, name)
+            }
+        };
+        let is_copied = pinned.cache == CacheMode::Accepted && bench.has_caches();
+        let kept = is_copied.then(|| KeptCaches::new(&bench.dir));
+        Workbench { kept, ..bench }
     }
 
     /// Has it keep what toolchains fetch in it.
@@ -74,26 +99,55 @@ impl<'a> Workbench<'a> {
         Workbench { keeps_fetched: true, ..self }
     }
 
-    /// Makes the toolchains' caches ready for a commit; returns where they are. A candidate has a layer that goes with it.
-    fn toolchain_caches(&self, commit: &Oid) -> Result<Utf8PathBuf, GateError> {
-        let set = CacheSet::Gates.directory(self.context.state.directory());
-        if self.context.boundary == InForce::Off {
-            return Ok(set);
-        }
-        let env = |name: &str| self.context.environment.text(name);
-        prepare_set(&set, &env).map_err(GateError::Prepare)?;
-        if self.keeps_fetched {
-            return Ok(set);
-        }
-        let (layer, note) = (self.dir.join("fetched"), self.dir.join("fetched.commit"));
-        let last = read_optional(&note)?;
-        if last.as_deref() != Some(commit.as_str().as_bytes()) || !layer.is_dir() {
+    /// Makes the toolchains' caches ready for `setup` at a commit; returns where they are. A candidate has a layer that goes
+    /// with it.
+    fn caches_of_setup(&self, commit: &Oid) -> Result<Utf8PathBuf, GateError> {
+        let Some(set) = self.caches_to_layer()? else { return Ok(self.set()) };
+        let (layer, note) = self.fetched();
+        if !self.is_fetched_at(commit)? {
             remove_optional(&note)?;
             create_private_directory(&self.dir)?;
             prepare_layer(&layer, &set).map_err(GateError::Prepare)?;
             replace_unsynced(&note, commit.as_str().as_bytes())?;
         }
         Ok(layer)
+    }
+
+    /// Makes the toolchains' caches ready for a gate at a commit; returns where they are. At a candidate it is a layer over
+    /// those of `setup` that goes with the run, so that no gate finds what another one left.
+    fn caches_of_gate(&self, commit: &Oid) -> Result<Utf8PathBuf, GateError> {
+        let Some(set) = self.caches_to_layer()? else { return Ok(self.set()) };
+        let below = if self.is_fetched_at(commit)? { self.fetched().0 } else { set };
+        let layer = self.dir.join("fetched-by-gate");
+        create_private_directory(&self.dir)?;
+        prepare_layer(&layer, &below).map_err(GateError::Prepare)?;
+        Ok(layer)
+    }
+
+    fn set(&self) -> Utf8PathBuf {
+        CacheSet::Gates.directory(self.context.state.directory())
+    }
+
+    /// Returns the set over which layers are made; `None` if it is used itself.
+    fn caches_to_layer(&self) -> Result<Option<Utf8PathBuf>, GateError> {
+        if self.context.boundary == InForce::Off {
+            return Ok(None);
+        }
+        let set = self.set();
+        let env = |name: &str| self.context.environment.text(name);
+        prepare_set(&set, &env).map_err(GateError::Prepare)?;
+        Ok((!self.keeps_fetched).then_some(set))
+    }
+
+    /// Returns the layer that `setup` writes, and the file that names its commit.
+    fn fetched(&self) -> (Utf8PathBuf, Utf8PathBuf) {
+        (self.dir.join("fetched"), self.dir.join("fetched.commit"))
+    }
+
+    fn is_fetched_at(&self, commit: &Oid) -> Result<bool, GateError> {
+        let (layer, note) = self.fetched();
+        let last = read_optional(&note)?;
+        Ok(last.as_deref() == Some(commit.as_str().as_bytes()) && layer.is_dir())
     }
 
     /// Takes the checkout of this name without any cache.
@@ -106,33 +160,32 @@ impl<'a> Workbench<'a> {
         Workbench { caches: Vec::new(), ..Workbench::new(context, repository, pinned, name) }
     }
 
-    /// Returns the caches that the first run found filled, as they are named.
+    /// Returns the caches that runs found filled, as they are named.
     pub(super) fn found_warm(&self) -> &[Utf8PathBuf] {
-        self.found_warm.as_deref().unwrap_or_default()
+        &self.found_warm
     }
 
     pub(super) fn has_caches(&self) -> bool {
         !self.caches.is_empty()
     }
 
-    /// Empties the caches.
+    /// Whether a run finds what an earlier run at the same commit left in the caches.
+    pub(super) fn shares_caches(&self) -> bool {
+        self.has_caches() && self.kept.is_none()
+    }
+
+    /// Empties the caches that stay in the tree.
     pub(super) fn forget_caches(&self, commit: &Oid) -> Result<(), GateError> {
         Checkout::prepare(&self.repository.mirror, &self.dir, commit, &[])?;
         Ok(())
     }
 
-    /// Returns the commit whose code has run with the caches last.
-    pub(super) fn last_filler(&self) -> Result<Option<Oid>, GateError> {
-        Ok(read_optional(&self.filler())?.and_then(|text| Oid::parse(&text)))
-    }
-
-    pub(super) fn note_filler(&self, commit: &Oid) -> Result<(), GateError> {
-        create_private_directory(&self.dir)?;
-        Ok(replace_unsynced(&self.filler(), commit.as_str().as_bytes())?)
-    }
-
-    fn filler(&self) -> Utf8PathBuf {
-        self.dir.join("caches.commit")
+    /// Takes over what accepted commits left in the caches, and removes what others left.
+    pub(super) fn settle_caches(
+        &self,
+        is_accepted: &dyn Fn(&Oid) -> bool,
+    ) -> Result<(), GateError> {
+        Ok(self.kept.as_ref().map_or(Ok(()), |kept| kept.settle(is_accepted))?)
     }
 
     /// Runs a gate at a commit.
@@ -162,11 +215,11 @@ impl<'a> Workbench<'a> {
         traced: bool,
         tell: Tell<'_>,
     ) -> Result<(GateRun, Option<Looked>), GateError> {
-        let obstacle = self.make_ready(commit, tell)?;
+        let obstacle = self.make_ready(Some(&gate.name), commit, tell)?;
         let tree = self.dir.join("tree");
         let tree = tree.canonicalize_utf8().unwrap_or(tree);
         let cwd = tree.join(&self.repository.prefix);
-        let caches = self.toolchain_caches(commit)?;
+        let caches = self.caches_of_gate(commit)?;
         let job = Job {
             caches: &caches,
             argv: gate.argv(),
@@ -183,6 +236,9 @@ impl<'a> Workbench<'a> {
             None => runner::run(self.context, &job)?,
             Some(obstacle) => runner::not_run(self.context, &job, obstacle)?,
         };
+        if let Some(kept) = &self.kept {
+            kept.keep(&gate.name, &tree, &self.caches, commit, self.set_up.take())?;
+        }
         let Done { ended, tests, duration, output, looked } = done;
         let status = match ended {
             CommandEnd::Exited(exit) => GateStatus::of(exit, tests.counts),
@@ -193,15 +249,32 @@ impl<'a> Workbench<'a> {
         Ok((run, looked))
     }
 
-    /// Resets the checkout to a commit and sets it up; returns what keeps gates from running in it.
-    fn make_ready(&mut self, commit: &Oid, tell: Tell<'_>) -> Result<Option<Obstacle>, GateError> {
-        let prepared = Checkout::prepare(&self.repository.mirror, &self.dir, commit, &self.caches);
+    /// Resets the checkout to a commit and sets it up for a gate; returns what keeps gates from running in it.
+    fn make_ready(
+        &mut self,
+        gate: Option<&str>,
+        commit: &Oid,
+        tell: Tell<'_>,
+    ) -> Result<Option<Obstacle>, GateError> {
+        Checkout::check_cache_names(&self.caches)?;
+        let stay: &[Utf8PathBuf] = if self.kept.is_some() { &[] } else { &self.caches };
+        let prepared = Checkout::prepare(&self.repository.mirror, &self.dir, commit, stay);
         let checkout = match prepared {
             Ok(checkout) => checkout,
             Err(error) => return obstacle(error).map(Some),
         };
-        if self.found_warm.is_none() {
-            self.found_warm = Some(checkout.warm_caches().to_vec());
+        let warm = match (&self.kept, gate) {
+            (Some(kept), Some(gate)) => {
+                let brought = kept.bring(gate, commit, checkout.worktree(), &self.caches)?;
+                self.set_up = brought.1;
+                brought.0
+            }
+            _ => checkout.warm_caches().to_vec(),
+        };
+        for cache in &warm {
+            if !self.found_warm.contains(cache) {
+                self.found_warm.push(cache.clone());
+            }
         }
         if !checkout.worktree().join(&self.repository.prefix).is_dir() {
             let message = format!("the commit has no directory `{}`", self.repository.prefix);
@@ -224,7 +297,7 @@ impl<'a> Workbench<'a> {
             return obstacle(CheckoutError::Files(error)).map(Some);
         }
         let is_filled = unfilled.submodules.is_empty() && unfilled.lfs.is_empty();
-        let problem = match self.set_up(&checkout, is_filled, tell)? {
+        let problem = match self.set_up(&checkout, &warm, is_filled, tell)? {
             None => self.unfilled(&checkout)?,
             problem => problem,
         };
@@ -238,8 +311,9 @@ impl<'a> Workbench<'a> {
 
     /// Runs `setup` where it is needed; returns what went wrong. What is not filled yet it may fetch.
     fn set_up(
-        &self,
+        &mut self,
         checkout: &Checkout,
+        warm: &[Utf8PathBuf],
         is_filled: bool,
         tell: Tell<'_>,
     ) -> Result<Option<String>, GateError> {
@@ -248,22 +322,18 @@ impl<'a> Workbench<'a> {
         }
         let provision = checkout.provision();
         let key = digest::of_data(&(&provision.setup_key, self.setup, &self.caches));
-        let record = self.dir.join("setup.json");
-        let last: Option<SetUp> =
-            read_optional(&record)?.and_then(|text| serde_json::from_slice(&text).ok());
-        let still_there = last.is_some_and(|last| {
-            let warm = |cache: &Utf8PathBuf| checkout.warm_caches().contains(cache);
-            last.key == key && last.caches.iter().all(warm)
-        });
+        let last = self.last_set_up()?;
+        let still_there = last
+            .is_some_and(|last| last.key == key && last.caches.iter().all(|it| warm.contains(it)));
         if still_there && is_filled {
             return Ok(None);
         }
-        remove_optional(&record)?;
+        self.note_set_up(None)?;
         let place = SetupPlace {
             directory: &checkout.worktree().join(&self.repository.prefix),
             tree: checkout.worktree(),
             commit: checkout.commit(),
-            caches: &self.toolchain_caches(checkout.commit())?,
+            caches: &self.caches_of_setup(checkout.commit())?,
         };
         if let Some(problem) = run_setup(self.context, self.setup, &place, tell)? {
             return Ok(Some(problem));
@@ -282,10 +352,36 @@ impl<'a> Workbench<'a> {
         if !checkout.has_additions(&self.caches, &self.copied()?)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();
             let caches = self.caches.iter().filter(is_there).cloned().collect();
-            let text = serde_json::to_vec(&SetUp { key, caches }).expect("it is plain data");
-            replace_unsynced(&record, &text)?;
+            let done = SetUp { key, caches };
+            if let Some(kept) = &self.kept {
+                kept.keep_set_up(checkout.worktree(), &self.caches, checkout.commit(), &done)?;
+            }
+            self.note_set_up(Some(done))?;
         }
         Ok(None)
+    }
+
+    /// Returns what was set up last in the caches that are there.
+    fn last_set_up(&self) -> Result<Option<SetUp>, GateError> {
+        if self.kept.is_some() {
+            return Ok(self.set_up.clone());
+        }
+        let text = read_optional(&self.setup_record())?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    fn note_set_up(&mut self, done: Option<SetUp>) -> Result<(), GateError> {
+        if self.kept.is_some() {
+            self.set_up = done;
+            return Ok(());
+        }
+        let Some(done) = done else { return Ok(remove_optional(&self.setup_record())?) };
+        let text = serde_json::to_vec(&done).expect("it is plain data");
+        Ok(replace_unsynced(&self.setup_record(), &text)?)
+    }
+
+    fn setup_record(&self) -> Utf8PathBuf {
+        self.dir.join("setup.json")
     }
 
     /// Returns what the commit has only a reference to, and `setup` did not fill in.
@@ -405,8 +501,14 @@ pub(crate) fn checkout_for_verifier(
     commit: &Oid,
     tell: Tell<'_>,
 ) -> Result<VerifierCheckout, GateError> {
-    let mut bench = Workbench::new(context, repository, pinned, "verifier");
-    bench.make_ready(commit, tell)?;
+    // What an earlier candidate left in a cache must not mislead it.
+    let mut bench = match pinned.cache {
+        CacheMode::Warm => Workbench::new(context, repository, pinned, "verifier"),
+        CacheMode::Accepted | CacheMode::Cold => {
+            Workbench::cold(context, repository, pinned, "verifier")
+        }
+    };
+    bench.make_ready(None, commit, tell)?;
     let tree = bench.dir.join("tree");
     let tree = tree.canonicalize_utf8().unwrap_or(tree);
     let inside = tree.join(&repository.prefix);

@@ -132,19 +132,48 @@ PYTHON
     }
 }
 
+/// What a gate leaves, also in a cache, reaches no other gate at the same commit. What an accepted commit left in a cache is
+/// there for the same gate the next time, as a copy.
 #[test]
-fn one_gate_leaves_nothing_for_the_next_but_what_is_named_as_a_cache() {
-    let gated = Gated::new("test ! -f planted && test -f kept/planted", "");
-    gated.script("first", "mkdir -p kept; touch planted ignored kept/planted");
-    gated.write(".gitignore", "ignored\n/ralph.toml\n");
-    gated.commit("two gates");
-    let first = "[[gate]]\nname = \"first\"\nrun = [\"./first\"]\nfast = true\n";
-    gated.place.configure(&format!("[checkout]\ncache = [\"kept\"]\n{GATE}{first}"));
-    let (code, report) = gated.gates(&[]);
-    assert_eq!(code, 0, "{report}");
-    assert_eq!(report["gates"][0]["name"], "first", "fast ones first");
-    assert_eq!(report["caches"], json!({ "state": "cold" }));
-    assert_eq!(gated.gates(&[]).1["caches"], json!({ "state": "warm", "paths": ["kept"] }));
+fn one_gate_leaves_nothing_for_the_next_but_a_cache_if_the_person_wants_it() {
+    let none = json!({ "state": "cold" });
+    let kept = json!({ "state": "warm", "paths": ["kept"] });
+    // Which cache `second` finds, and what the report says of caches, the first time and the second.
+    for (mode, sees, reports) in [
+        ("accepted", "own", [&none, &kept]),
+        ("cold", "none", [&none, &none]),
+        ("warm", "first's", [&kept, &kept]),
+    ] {
+        let gated = Gated::new("true", "");
+        gated.script("first", "mkdir -p kept; touch planted ignored kept/planted");
+        gated.script(
+            "second",
+            "test ! -f planted || exit 1; echo found: $(ls kept 2>/dev/null | xargs); mkdir -p kept; touch kept/own",
+        );
+        gated.write(".gitignore", "ignored\n/ralph.toml\n");
+        gated.commit("two gates");
+        let gates = "[[gate]]\nname = \"first\"\nrun = [\"./first\"]\nfast = true\n\
+                     [[gate]]\nname = \"second\"\nrun = [\"./second\"]\n";
+        let settings = format!("[checkout]\ncache = [\"kept\"]\n[judge]\ncache = \"{mode}\"\n");
+        gated.place.configure(&format!("{settings}{gates}"));
+        for report in reports {
+            let (code, found) = gated.gates(&[]);
+            assert_eq!(code, 0, "{mode}: {found}");
+            assert_eq!(found["gates"][0]["name"], "first", "fast ones first");
+            assert_eq!(&found["caches"], report, "{mode}");
+            if mode == "warm" {
+                assert_eq!(found["level"], "checks_changed", "{found}");
+            }
+        }
+        let report = gated.gates(&[]).1;
+        let output = fs::read_to_string(report["gates"][1]["log"].as_str().unwrap()).unwrap();
+        let expected = match sees {
+            "own" => "found: own\n",
+            "none" => "found:\n",
+            _ => "found: own planted\n",
+        };
+        assert_eq!(output, expected, "{mode}");
+    }
 }
 
 /// A virtual environment's Python finds its packages by the path with which it was started.

@@ -181,11 +181,20 @@ fn what_a_gate_said_at_the_base_is_asked_once() {
 
 #[test]
 fn a_gate_that_fails_and_passes_at_one_commit_is_flaky() {
-    // A toolchain cache is the only writable place outside the checkout.
-    let check = "count=$npm_config_cache/count; echo x >> $count; test $(wc -l < $count) -ge 2";
-    let gated = Gated::new(check, "");
+    let gated = Gated::new("true", "");
+    let beside = gated.place.path("beside");
+    fs::create_dir(&beside).unwrap();
+    gated.place.configure(&format!("writable = [{beside:?}]\n{GATE}"));
+    let count = |path: &str| format!("echo x >> {path}; test $(wc -l < {path}) -ge 2");
+    gated.script("check", &count(&format!("{}/count", beside.display())));
+    gated.commit("a count");
     let (code, report) = gated.gates(&[]);
     assert_eq!((code, attribution(&report).as_str()), (1, "flaky"), "{report}");
+    // What the first run leaves in the cache of a toolchain is not there for the second.
+    gated.script("check", &count("$npm_config_cache/count"));
+    gated.commit("a count in a cache");
+    let (code, report) = gated.gates(&[]);
+    assert_eq!((code, attribution(&report).as_str()), (1, "failed"), "{report}");
 }
 
 #[test]
