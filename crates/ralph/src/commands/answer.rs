@@ -56,7 +56,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &AnswerArgs) -> Result<Exit, CliErr
     } else {
         let told = format!("{}: {}", question.item, shown(text));
         setup.ui.labelled(Tone::Good, "answered", &told);
-        let is_task = question.item.parse::<TaskId>().is_ok();
+        // Also the planning of a spec, which is named by what it makes.
+        let is_task = question.item.parse::<TaskId>().is_ok() || question.item == "plan";
         let is_loop = question.item.starts_with("loop-");
         let is_spec = specs.iter().any(|spec| spec.run_id() == question.item);
         let command = match (is_loop, is_task, is_spec) {

@@ -3,7 +3,8 @@
 //! The plan file says which stage the work is in and what is next; [`task_store`] keeps how far the judgement of each
 //! task has come. [`stages`] makes the task of an agent for each stage, [`conclude`] draws the conclusions of its run,
 //! [`judging`] has the judge decide on a claim, and [`questions`] settles what needs a person. [`channel`] applies what
-//! agents ask for while they run, and [`made`] notes what came of issues; [`planning`] turns a spec into tasks.
+//! agents ask for while they run, and [`made`] notes what came of issues; [`planning`] turns a spec into tasks, and
+//! [`nothing_missing`] settles the claim that there are none.
 
 pub(crate) mod channel;
 mod conclude;
@@ -11,6 +12,7 @@ mod gain;
 mod judging;
 mod kill_log;
 mod made;
+mod nothing_missing;
 pub mod planning;
 mod questions;
 mod stages;

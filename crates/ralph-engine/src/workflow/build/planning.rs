@@ -1,7 +1,8 @@
 //! `ralph plan <spec>`: a planner turns a spec into tasks.
 //!
 //! From before its run until it is concluded, a note in private state says which spec is being planned. A start that
-//! finds one resumes: the fate of existing tasks was already decided, and a finished run is not repeated.
+//! finds one resumes: the fate of existing tasks was already decided, and a finished run is not repeated. It also has a
+//! planner's claim that nothing is missing ([`super::nothing_missing`]).
 
 use ralph_model::plan::{Plan, Stage, Unfinished};
 use ralph_model::prompt::{Continuation, PlanPrompt};
@@ -9,6 +10,7 @@ use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
 
+use super::nothing_missing::{PlanClaim, opinion_item};
 use super::stages::json;
 use super::{Build, channel};
 use crate::digest;
@@ -23,10 +25,10 @@ use crate::workflow::driver::{
 use crate::workflow::{WorkflowError, unfinished};
 
 /// The name of the workflow in the results of its runs.
-const WORKFLOW: &str = "plan";
+pub(super) const WORKFLOW: &str = "plan";
 
 /// What planning runs are for.
-const ITEM: &str = "plan";
+pub(super) const ITEM: &str = "plan";
 
 /// The spec that is being planned, by the path of its plan.
 const UNDER_WAY: Entry<UnderWay> = Entry::new("planning", "its planning starts over");
@@ -44,6 +46,9 @@ pub enum Existing {
 #[derive(Serialize, Deserialize)]
 struct UnderWay {
     spec: String,
+    /// What a planner claimed that found nothing missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<PlanClaim>,
 }
 
 /// The last spec that was planned, by the path of its plan.
@@ -93,8 +98,8 @@ pub enum PlanningEnd {
 }
 
 /// The planning of one spec.
-struct Planning<'b, 'r, 's> {
-    build: &'b mut Build<'r, 's>,
+pub(super) struct Planning<'b, 'r, 's> {
+    pub(super) build: &'b mut Build<'r, 's>,
     /// How many planners have run into trouble.
     troubles: u32,
 }
@@ -149,8 +154,9 @@ impl Build<'_, '_> {
         let state = &self.session.context.state;
         RESULTS.forget(state, ITEM)?;
         forget_troubles(state, ITEM)?;
-        let note = UnderWay { spec: spec.to_owned() };
+        let note = UnderWay { spec: spec.to_owned(), claim: None };
         UNDER_WAY.save(state, self.plan.path().as_str(), &note)?;
+        self.session.questions().withdraw(ITEM)?;
         self.go_on_planning()
     }
 
@@ -171,10 +177,14 @@ impl Build<'_, '_> {
     }
 
     fn planned(&self, spec: &str) -> Result<Planned, WorkflowError> {
+        Ok(Planned { spec: spec.to_owned(), digest: self.spec_digest(spec)? })
+    }
+
+    pub(super) fn spec_digest(&self, spec: &str) -> Result<String, WorkflowError> {
         let context = &self.session.context;
         let path = specs::locate(self.project.home(), &context.workspace.root, spec);
         let text = files::read_optional(&path)?.unwrap_or_default();
-        Ok(Planned { spec: spec.to_owned(), digest: digest::of_bytes(&text) })
+        Ok(digest::of_bytes(&text))
     }
 
     /// Tells whether a plan without tasks is one that a planner failed to make, and not a complete one. Tasks that are there
@@ -190,10 +200,46 @@ impl Build<'_, '_> {
     }
 
     /// Forgets that a spec was being planned.
-    pub(super) fn forget_planning(&self) -> Result<(), WorkflowError> {
+    pub(super) fn forget_planning(&mut self) -> Result<(), WorkflowError> {
         let state = &self.session.context.state;
         UNDER_WAY.forget(state, self.plan.path().as_str())?;
-        Ok(RESULTS.forget(state, ITEM)?)
+        RESULTS.forget(state, ITEM)?;
+        RESULTS.forget(state, &opinion_item())?;
+        Ok(self.session.questions().withdraw(ITEM)?)
+    }
+}
+
+impl Planning<'_, '_, '_> {
+    /// Returns what became of a planner's claim that nothing is missing.
+    pub(super) fn claim(&self) -> Result<Option<PlanClaim>, WorkflowError> {
+        let (state, path) = (&self.build.session.context.state, self.build.plan.path());
+        Ok(UNDER_WAY.load(state, path.as_str())?.and_then(|note| note.claim))
+    }
+
+    pub(super) fn note_claim(&self, claim: Option<PlanClaim>) -> Result<(), WorkflowError> {
+        let Some(spec) = self.build.spec()? else { return Ok(()) };
+        let (state, path) = (&self.build.session.context.state, self.build.plan.path());
+        Ok(UNDER_WAY.save(state, path.as_str(), &UnderWay { spec, claim })?)
+    }
+
+    /// Ends planning with these tasks; without any, a person agreed that none is missing.
+    pub(super) fn planned(&mut self, tasks: usize) -> Result<Turn<PlanningEnd>, WorkflowError> {
+        let build = &mut *self.build;
+        build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
+        if let Some(spec) = build.spec()? {
+            let (state, planned) = (&build.session.context.state, build.planned(&spec)?);
+            NOT_PLANNED.forget(state, build.plan.path().as_str())?;
+            PLANNED.save(state, build.plan.path().as_str(), &planned)?;
+        }
+        self.end(PlanningEnd::Planned { tasks })
+    }
+
+    fn end(&mut self, end: PlanningEnd) -> Result<Turn<PlanningEnd>, WorkflowError> {
+        let build = &mut *self.build;
+        build.commit_plan()?;
+        build.project.leave(build.session, ITEM)?;
+        build.forget_planning()?;
+        Ok(Turn::End(end))
     }
 }
 
@@ -213,12 +259,27 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
     }
 
     fn pending(&mut self) -> Result<Option<RunResult>, WorkflowError> {
-        let found = RESULTS.load(&self.build.session.context.state, ITEM)?;
-        Ok(found.filter(|result| result.workflow == WORKFLOW))
+        let state = &self.build.session.context.state;
+        for item in [ITEM, &opinion_item()] {
+            let found = RESULTS.load(state, item)?.filter(|result| result.workflow == WORKFLOW);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     fn next(&mut self) -> Result<WorkflowStep<PlanningEnd>, WorkflowError> {
         self.build.project.sync(self.build.session)?;
+        if let Some(step) = self.about_claim()? {
+            return Ok(step);
+        }
+        // An answer that was acted on just before Ralph died must not decide the next question.
+        self.build.session.questions().take_answer(ITEM)?;
+        let objection = match self.claim()? {
+            Some(PlanClaim::Refused { objection }) => Some(objection),
+            _ => None,
+        };
         self.build.enter_anew(ITEM)?;
         let build = &*self.build;
         let bytes = build.plan.read()?;
@@ -229,7 +290,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
         let tasks = plan.tasks_view();
         let known = (!tasks.pending.is_empty() || !tasks.done.is_empty()).then(|| json(&tasks));
         let context = PlanPrompt {
-            surroundings: build.project.surroundings(build.session, &source, None),
+            surroundings: build.project.surroundings(build.session, &source, objection.as_deref()),
             tasks: known.as_deref(),
         };
         let resume = build.session.open_session(ITEM, Role::Planner);
@@ -246,34 +307,31 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
     }
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<PlanningEnd>, WorkflowError> {
+        if result.role == Role::Verifier {
+            return self.conclude_opinion(result);
+        }
         let build = &mut *self.build;
         build.plan.commit()?;
         build.project.sync(build.session)?;
         let bytes = build.plan.read()?;
         let tasks = Plan::parse(&bytes).pending().len();
-        let end = match unfinished(&result.outcome) {
-            None if tasks > 0 => {
-                build.change_plan(|plan: &mut Plan<'_>| plan.prioritize())?;
-                if let Some(spec) = build.spec()? {
-                    let state = &build.session.context.state;
-                    NOT_PLANNED.forget(state, build.plan.path().as_str())?;
-                    PLANNED.save(state, build.plan.path().as_str(), &build.planned(&spec)?)?;
-                }
-                PlanningEnd::Planned { tasks }
+        let why = unfinished(&result.outcome);
+        if why.is_none() && tasks > 0 {
+            return self.planned(tasks);
+        }
+        if let Some(spec) = build.spec()?.filter(|_| tasks == 0) {
+            let digest = build.spec_digest(&spec)?;
+            let (state, path) = (&build.session.context.state, build.plan.path().as_str());
+            NOT_PLANNED.save(state, path, &UnderWay { spec, claim: None })?;
+            let claim = PlanClaim::of(result, digest).filter(|_| why.is_none());
+            if claim.is_some() {
+                build.project.leave(build.session, ITEM)?;
+                self.note_claim(claim)?;
+                return Ok(Turn::Progress);
             }
-            why => {
-                let why = why.unwrap_or_else(|| "it added no task".to_owned());
-                if let Some(spec) = build.spec()?.filter(|_| tasks == 0) {
-                    let state = &build.session.context.state;
-                    NOT_PLANNED.save(state, build.plan.path().as_str(), &UnderWay { spec })?;
-                }
-                PlanningEnd::Failed { why, tasks }
-            }
-        };
-        build.commit_plan()?;
-        build.project.leave(build.session, ITEM)?;
-        build.forget_planning()?;
-        Ok(Turn::End(end))
+        }
+        let why = why.unwrap_or_else(|| "it added no task".to_owned());
+        self.end(PlanningEnd::Failed { why, tasks })
     }
 
     fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {

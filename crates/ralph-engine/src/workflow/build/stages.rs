@@ -122,6 +122,21 @@ impl Build<'_, '_> {
         tasks: &str,
         feedback: Option<&str>,
     ) -> Result<WorkflowStep<BuildEnd>, WorkflowError> {
+        match self.verifier(plan, item, given, tasks, feedback)? {
+            Ok(run) => self.start(run),
+            Err(trouble) => Ok(WorkflowStep::Turn(Turn::Trouble(trouble))),
+        }
+    }
+
+    /// Prepares a verifier's run, or returns what prevents it.
+    pub(super) fn verifier(
+        &mut self,
+        plan: &Plan<'_>,
+        item: &str,
+        given: Vec<String>,
+        tasks: &str,
+        feedback: Option<&str>,
+    ) -> Result<Result<AgentTask, Trouble>, WorkflowError> {
         let pinned = self.pin("verify")?;
         self.enter_anew(item)?;
         let repositories = &self.project.repositories;
@@ -132,8 +147,7 @@ impl Build<'_, '_> {
             repositories.checkouts_for_verifier(context, &pinned, &works, tell)
         })?;
         let Some((first, others)) = checkouts.split_first() else {
-            let message = "no commit to verify".to_owned();
-            return Ok(WorkflowStep::Turn(Turn::Trouble(Trouble::Machine { message })));
+            return Ok(Err(Trouble::Machine { message: "no commit to verify".to_owned() }));
         };
         *channel::locked(&self.probe) = None;
         let source = self.source(plan)?;
@@ -153,7 +167,7 @@ impl Build<'_, '_> {
         run.given = given;
         run.directory = Some(first.checkout.directory.clone());
         run.writable = checkouts.iter().map(|found| found.checkout.tree.clone()).collect();
-        self.start(run)
+        Ok(Ok(run))
     }
 
     pub(super) fn investigate(

@@ -110,14 +110,16 @@ pub(super) fn report_planning(setup: &Setup, ended: &Ended<PlanningEnd>) -> Resu
     };
     match end {
         PlanningEnd::Planned { tasks } => {
-            let text = format!("{}; `ralph build` builds them", plural(*tasks as u64, "task"));
+            let (text, stage) = match tasks {
+                0 => ("nothing is missing, as you said".to_owned(), Stage::Complete),
+                tasks => {
+                    let tasks = plural(*tasks as u64, "task");
+                    (format!("{tasks}; `ralph build` builds them"), Stage::Build)
+                }
+            };
             setup.ui.labelled(Tone::Good, "planned", &text);
             if setup.json {
-                print_json(&JsonEnd {
-                    result: "planned",
-                    stage: Some(Stage::Build),
-                    reason: None,
-                })?;
+                print_json(&JsonEnd { result: "planned", stage: Some(stage), reason: None })?;
             }
             Ok(Exit::Done)
         }

@@ -220,6 +220,66 @@ fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
     site.assert_clean();
 }
 
+/// A planner that found nothing missing.
+const NOTHING: &str =
+    "final <<END\nIt greets in src/hello.txt.\n**[RALPH] PLAN_COMPLETE: 0**\nEND\n";
+
+#[test]
+fn that_nothing_is_missing_has_a_verifiers_opinion_and_a_person_says_yes() {
+    let script = format!(
+        "[planner]\n{NOTHING}[verifier]\nexpect-prompt It greets in src/hello.txt.\nexpect-prompt Say hello.\nfinal So it does.\n"
+    );
+    let site = Site::new(&script);
+    let finished = site.exits(3, &["plan", SPEC]);
+    for told in [SPEC, "It greets in src/hello.txt.", "So it does.", "ralph answer plan yes"] {
+        assert!(finished.stderr.contains(told), "{finished}");
+    }
+    // Until then nothing is planned, nothing runs, and it is asked again.
+    for args in [&["plan", SPEC][..], &["build"], &["build", SPEC]] {
+        let finished = site.exits(3, args);
+        assert!(finished.stderr.contains("So it does."), "{finished}");
+    }
+    assert_eq!(site.roles(), ["planner", "verifier"]);
+    let answered = site.exits(0, &["answer", "plan", "yes"]);
+    assert!(answered.stderr.contains("`ralph build` acts on it"), "{answered}");
+    let finished = site.exits(0, &["build"]);
+    assert!(finished.stderr.contains("the plan is complete"), "{finished}");
+    site.exits(0, &["build", SPEC]);
+    assert_eq!(site.roles(), ["planner", "verifier"]);
+    site.assert_clean();
+}
+
+#[test]
+fn that_nothing_is_missing_is_planned_again_on_any_other_answer_and_when_the_spec_changes() {
+    let script = format!(
+        "[planner 1]\n{NOTHING}[planner 2]\nexpect-prompt in French too\n{NOTHING}{PLANNER}[verifier]\nfinal So it does.\n"
+    );
+    let site = Site::new(&script);
+    site.exits(3, &["plan", SPEC]);
+    site.exits(0, &["answer", "plan", "in French too"]);
+    site.exits(3, &["plan", SPEC]);
+    assert_eq!(site.roles(), ["planner", "verifier", "planner", "verifier"]);
+    // The claim was about another text, and so is an answer.
+    site.exits(0, &["answer", "plan", "yes"]);
+    fs::write(site.path("ralph/specs").join(SPEC), "# Greet\n\nSay hello, twice.\n").unwrap();
+    site.commit_all("another spec");
+    site.exits(0, &["plan", SPEC]);
+    assert_eq!(site.roles().len(), 5);
+    assert_eq!(site.task("t-hello")["s"], "p");
+}
+
+#[test]
+fn a_verifier_that_adds_a_task_settles_that_something_is_missing() {
+    let script = format!(
+        "[planner]\n{NOTHING}[verifier 1]\nrun ralph task add '{{\"id\": \"t-more\", \"name\": \"More\"}}'\nfinal No.\n"
+    );
+    let site = Site::new(&format!("{script}{BUILDER}{VERIFIER}"));
+    site.exits(0, &["plan", SPEC]);
+    assert_eq!(site.task("t-more")["s"], "p");
+    site.exits(0, &["build"]);
+    site.assert_complete();
+}
+
 /// Any file of the workspace can be a spec, from any directory.
 #[test]
 fn a_spec_beside_home_is_planned_and_built() {
