@@ -101,7 +101,7 @@ impl<'a> FinalMessage<'a> {
     /// Returns the claimed commit: its name, then the magic phrase, as the last two lines that are not blank.
     pub fn completion(&self, magic_phrase: &str) -> Option<Completion> {
         let mut from_end = self.last_lines();
-        if from_end.next()? != magic_phrase.trim() {
+        if from_end.next()? != plain(magic_phrase) {
             return None;
         }
         let commit = commit_name(from_end.next()?).parse().ok()?;
@@ -112,7 +112,7 @@ impl<'a> FinalMessage<'a> {
     /// work.
     pub fn claims_the_tip(&self, magic_phrase: &str) -> bool {
         let mut from_end = self.last_lines();
-        if from_end.next() != Some(magic_phrase.trim()) {
+        if from_end.next() != Some(plain(magic_phrase)) {
             return false;
         }
         let name = from_end.next().map(commit_name).unwrap_or_default();
@@ -136,7 +136,7 @@ impl<'a> FinalMessage<'a> {
     /// Returns what a planner claims, given the plan it left.
     pub fn planner_claim(&self, magic_phrase: &str, plan: Option<&str>) -> PlannerClaim {
         let last = self.last_lines().next();
-        if last.is_none_or(|last| last != magic_phrase.trim()) {
+        if last.is_none_or(|last| last != plain(magic_phrase)) {
             PlannerClaim::Unfinished
         } else if plan.is_none_or(|plan| plan.trim().is_empty()) {
             PlannerClaim::NoPlan
@@ -157,7 +157,7 @@ impl<'a> FinalMessage<'a> {
     /// Returns the abbreviated commit name in the position of the full one.
     fn beginning(&self, magic_phrase: &str) -> Option<String> {
         let mut from_end = self.last_lines();
-        if from_end.next()? != magic_phrase.trim() {
+        if from_end.next()? != plain(magic_phrase) {
             return None;
         }
         let name = commit_name(from_end.next()?);
@@ -178,13 +178,14 @@ impl<'a> FinalMessage<'a> {
 
     /// Whether the magic phrase is alone on some line, even if the claim around it cannot be parsed.
     pub fn has_phrase(&self, magic_phrase: &str) -> bool {
-        self.last_lines().any(|line| line == magic_phrase.trim())
+        self.last_lines().any(|line| line == plain(magic_phrase))
     }
 
     /// Whether a line of the message is `line`, with or without Markdown around it.
     pub fn says(&self, line: &str) -> bool {
         let line = line.trim();
-        let is_said = |said: &str| said.trim() == line || plain(said) == line;
+        let bare = plain(line);
+        let is_said = |said: &str| said.trim() == line || (!bare.is_empty() && plain(said) == bare);
         !line.is_empty() && self.text.lines().any(is_said)
     }
 
@@ -212,14 +213,21 @@ impl<'a> FinalMessage<'a> {
     }
 }
 
-/// Returns a line without the Markdown that agents put around required text; a fence is not a line.
+/// Returns a line without the Markdown and the symbols that agents put around required text; a fence is not a line.
 pub(crate) fn plain(line: &str) -> &str {
     let line = line.trim();
     if line.starts_with("```") || line.starts_with("~~~") {
         return "";
     }
     let line = line.trim_start_matches("> ").trim_start_matches("- ");
-    line.trim_matches(|c| matches!(c, '*' | '`' | '"' | '_' | ' '))
+    let is_markdown = |c: char| matches!(c, '*' | '`' | '"' | '_' | ' ');
+    let is_symbol = |c: char| !c.is_ascii() && !c.is_alphanumeric();
+    let line = line.trim_matches(is_markdown);
+    // A required text may be of symbols alone.
+    match line.trim_matches(|c| is_markdown(c) || is_symbol(c)) {
+        "" => line,
+        words => words,
+    }
 }
 
 /// Returns the name in a line that should be a commit's: `Commit: ABC…` is equivalent to `abc…`.

@@ -30,6 +30,21 @@ fn hash_and_phrase_as_the_last_two_lines_complete() {
 }
 
 #[test]
+fn a_phrase_can_be_of_symbols() {
+    for (phrase, said, is_it) in [
+        ("🚀🚀", "**🚀🚀**", true),
+        ("🚀🚀", "🚀", false),
+        ("✅ Done ✅", "✅ Done ✅", true),
+        ("✅ Done ✅", "Do", false),
+        ("**", "\n", false),
+    ] {
+        let said = format!("{HASH}\n{said}");
+        let found = FinalMessage::new(&said).completion(phrase).is_some();
+        assert_eq!(found, is_it, "{phrase}: {said}");
+    }
+}
+
+#[test]
 fn anything_else_does_not_complete() {
     for text in [
         String::new(),
@@ -58,6 +73,8 @@ fn ordinary_habits_of_writing_get_through() {
         format!("`{HASH}`\n{PHRASE}"),
         format!("commit {HASH}\n{PHRASE}"),
         format!("Commit: `{HASH}`\n**{PHRASE}**"),
+        format!("✅ **Commit:** `{HASH}`\n✅ **{PHRASE}** 🎉"),
+        format!("• {HASH}\n“{PHRASE}”"),
         format!("**{HASH}**\n\n`{PHRASE}`"),
         format!("done\n```\n{HASH}\n{PHRASE}\n```\n"),
         format!("> {HASH}\n> {PHRASE}"),
