@@ -5,6 +5,39 @@ fn layout(tree: &[&str], scripts: &[&str]) -> ProjectLayout {
     ProjectLayout { tree: set(tree), scripts: set(scripts), ..ProjectLayout::default() }
 }
 
+/// Compilers and interpreters that look for a name under several roots may find the new file instead of the tests' own.
+#[test]
+fn a_new_source_file_that_can_be_found_in_place_of_one_of_the_tests_configures_them() {
+    let layout = layout(
+        &[
+            "tests/check/Same.java",
+            "src/test/java/org/assertj/Is.kt",
+            "tests/assert.h",
+            "tests/__init__.py",
+            "tests/fixtures/user.php",
+            "tests/parse/mod.rs",
+        ],
+        &[],
+    );
+    for (path, shadows) in [
+        ("src/check/Same.java", true),
+        ("app/src/check/Same.java", true),
+        ("src/main/java/org/assertj/Is.kt", true),
+        ("src/assert.h", true),
+        ("src/parts/assert.h", false),
+        ("src/other/Same.java", false),
+        ("src/check/Other.java", false),
+        ("src/__init__.py", false),
+        ("src/user.php", false),
+        // Modules are named by their paths.
+        ("src/parse/mod.rs", false),
+    ] {
+        let class = layout.class_of(path, true);
+        assert_eq!(class == CheckClass::Configuring, shadows, "{path}: {class}");
+        assert_eq!(layout.class_of(path, false), CheckClass::Source, "{path}");
+    }
+}
+
 #[test]
 fn paths_have_the_class_that_their_names_and_places_say() {
     use CheckClass::{Artefact, Ci, Configuring, Data, Manifest, Script, Source, Support, Test};

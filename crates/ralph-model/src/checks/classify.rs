@@ -9,7 +9,7 @@ use super::manifest::Manifest;
 use super::names::{
     ARTEFACT_DIRECTORIES, ARTEFACT_SUFFIXES, BUILD_DIRECTORIES, CI_DIRECTORIES, CI_FILES, CODE,
     CONFIGURING, CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, IGNORES, LOCKS,
-    PYTHON_MODULES, PYTHON_ROOTS, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES,
+    PYTHON_MODULES, PYTHON_ROOTS, SEARCHED, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES,
     TEST_DIRECTORY_ENDS, TEST_SETUP_STEMS, TOOL_DIRECTORIES, VENDOR_DIRECTORIES,
 };
 
@@ -123,7 +123,9 @@ impl ProjectLayout {
         if is_test(path) {
             return CheckClass::Test;
         }
-        if is_configuring(path, name) || (is_new && self.shadows(directory, name)) {
+        if is_configuring(path, name)
+            || (is_new && (self.shadows(directory, name) || self.shadows_check(path)))
+        {
             return CheckClass::Configuring;
         }
         if Manifest::of(name).is_some() {
@@ -225,6 +227,32 @@ impl ProjectLayout {
             })
         };
         !directory.is_empty() && self.scripts.iter().any(in_it)
+    }
+
+    /// Whether a new source file has the place and name of a file of the tests under another root, where the language looks
+    /// for one name under several roots (source paths, include directories): it may be found instead.
+    fn shadows_check(&self, path: &str) -> bool {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let is_searched =
+            name.rsplit_once('.').is_some_and(|(_, extension)| SEARCHED.contains(&extension));
+        if !is_searched || !is_in_source(path) {
+            return false;
+        }
+        let place_of = |directory: &str| {
+            let last = directory.rsplit('/').next().unwrap_or("").to_owned();
+            let is_root = SOURCE_ROOTS.contains(&&*last) || TEST_DIRECTORIES.contains(&&*last);
+            if is_root { String::new() } else { last }
+        };
+        let place = place_of(directory);
+        // A root that becomes a package shadows nothing.
+        if place.is_empty() && name == "__init__.py" {
+            return false;
+        }
+        self.tree.iter().any(|other| {
+            let (beside, other_name) = other.rsplit_once('/').unwrap_or(("", other));
+            let is_in_root = !place.is_empty() || !beside.contains('/');
+            other_name == name && is_in_root && is_test(other) && place_of(beside) == place
+        })
     }
 
     /// Whether a new module shadows one of Python's, or one in another import root.

@@ -34,6 +34,12 @@ pub(super) const TEST_SETUP_STEMS: &[&str] = &[
     "test-setup.",
 ];
 
+/// Extensions of languages in which one name is looked for under several roots.
+pub(super) const SEARCHED: [&str; 20] = [
+    "java", "kt", "scala", "groovy", "clj", "py", "php", "rb", "pl", "pm", "lua", "ex", "erl",
+    "hrl", "h", "hh", "hpp", "hxx", "inc", "ipp",
+];
+
 /// Directories that hold what is under test.
 pub(super) const SOURCE_ROOTS: &[&str] =
     &["src", "lib", "app", "pkg", "cmd", "crates", "packages", "internal"];
