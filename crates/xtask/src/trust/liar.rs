@@ -13,6 +13,7 @@
 //! --- person                                   what the person's repository has beside the usual
 //! --- work                                     what the agent does
 //! --- verify                                   what the verifier says; by default it agrees with everything
+//! --- plan                                     what the planner of `build` does; by default it adds a task for each spec
 //! ```
 
 use std::fs;
@@ -75,6 +76,7 @@ pub(super) struct Liar {
     pub(super) person: String,
     pub(super) work: String,
     pub(super) verify: Option<String>,
+    pub(super) plan: Option<String>,
 }
 
 impl Liar {
@@ -98,12 +100,13 @@ impl Liar {
             person: String::new(),
             work: String::new(),
             verify: None,
+            plan: None,
         };
         let (mut section, mut seen) = ("", Vec::new());
         for line in text.lines() {
             if let Some(name) = line.strip_prefix("--- ") {
                 section = match name {
-                    "person" | "work" | "verify" => name,
+                    "person" | "work" | "verify" | "plan" => name,
                     other => return Err(format!("no section is called `{other}`")),
                 };
                 continue;
@@ -112,6 +115,7 @@ impl Liar {
                 "person" => &mut liar.person,
                 "work" => &mut liar.work,
                 "verify" => liar.verify.get_or_insert_default(),
+                "plan" => liar.plan.get_or_insert_default(),
                 _ => {
                     seen.push(liar.setting(line)?);
                     continue;

@@ -17,6 +17,8 @@ use super::liar::{Belief, Liar};
 pub(super) const WORKFLOWS: [&str; 4] = ["pipeline", "build", "run", "loop"];
 /// No agent here needs longer.
 const LONGEST: Duration = Duration::from_mins(2);
+/// How many bytes of memory stages may need.
+const ROOM: u64 = 2 << 30;
 
 /// The initial content of the repository. The spec has two passages that can be quoted.
 const PROJECT: &str = r#"
@@ -108,7 +110,13 @@ agree() {
   esac
 }
 case $RALPH_ROLE in
-planner) if [ $W = pipeline ]; then echo 'Write src/mul.sh.' >"$RALPH_OUT/plan.md"; echo "$P"; else ralph task add '{"name": "multiply", "notes": "see the spec", "accept": "it multiplies"}'; [ ! -e ralph/specs/0002-more.md ] || ralph task add '{"name": "more", "notes": "see the spec", "accept": "it does more"}'; fi;;
+planner)
+if [ $W = pipeline ]; then
+echo 'Write src/mul.sh.' >"$RALPH_OUT/plan.md"; echo "$P"
+else
+@PLAN@
+fi
+;;
 verifier)
 @VERIFY@
 ;;
@@ -117,6 +125,10 @@ verifier)
 ;;
 esac
 "#;
+
+/// What the planner of `build` does.
+const PLAN: &str = r#"ralph task add '{"name": "multiply", "notes": "see the spec", "accept": "it multiplies"}'
+[ ! -e ralph/specs/0002-more.md ] || ralph task add '{"name": "more", "notes": "see the spec", "accept": "it does more"}'"#;
 
 /// The outcome of one agent in one workflow.
 #[derive(Clone, Debug)]
@@ -140,7 +152,7 @@ pub(super) struct TrustStage<'a> {
 impl<'a> TrustStage<'a> {
     pub(super) fn new(ralph: &'a Path, number: usize) -> TrustStage<'a> {
         let marker = format!("ralph-trust-{}-{number}", std::process::id());
-        TrustStage { root: std::env::temp_dir().join(&marker), ralph, marker }
+        TrustStage { root: stages().join(&marker), ralph, marker }
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -189,6 +201,7 @@ impl<'a> TrustStage<'a> {
         let agent = AGENT
             .replace("@WORKFLOW@", workflow)
             .replace("@VERIFY@", liar.verify.as_ref().unwrap_or(&agree))
+            .replace("@PLAN@", liar.plan.as_deref().unwrap_or(PLAN))
             .replace("@WORK@", &liar.work);
         let path = self.root.join("agent");
         fs::write(&path, agent).map_err(failed)?;
@@ -268,7 +281,7 @@ impl<'a> TrustStage<'a> {
         })
     }
 
-    /// The highest level at which anything was accepted, or that of the last acceptance.
+    /// The highest level at which anything was accepted, or that of the last verdict.
     fn believed(&self, by_last: bool) -> Result<Belief, String> {
         let states = fs::read_dir(self.root.join("state/ralph")).into_iter().flatten().flatten();
         let (mut believed, mut has_run) = (Belief::Nothing, false);
@@ -278,7 +291,10 @@ impl<'a> TrustStage<'a> {
             for line in text.lines().filter(|line| line.contains("\"event\":\"verdict\"")) {
                 let event: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
                 let data = &event["data"];
-                if data["verdict"] == "accepted" && data["by"] != "person" {
+                if data["by"] == "person" {
+                    continue;
+                }
+                if data["verdict"] == "accepted" {
                     let level = data["level"].as_str();
                     // A task verified after it has landed is accepted once more, without a level.
                     if by_last && level.is_none() {
@@ -286,6 +302,8 @@ impl<'a> TrustStage<'a> {
                     }
                     let level = Belief::in_journal(level.unwrap_or(""));
                     believed = if by_last { level } else { believed.max(level) };
+                } else if by_last {
+                    believed = Belief::Nothing;
                 }
             }
         }
@@ -326,6 +344,15 @@ impl<'a> TrustStage<'a> {
         }
         found
     }
+}
+
+/// Where stages are made: in memory where that is possible, because most of a story's time is spent waiting for the disk.
+fn stages() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let has_room = rustix::fs::statvfs(memory)
+        .is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) > ROOM);
+    let is_named = std::env::var_os("TMPDIR").is_some();
+    if has_room && !is_named { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 /// The directory of rustup's toolchains: by default below the home directory, which is replaced here.
