@@ -152,10 +152,10 @@ fn one_gate_leaves_nothing_for_the_next_but_a_cache_if_the_person_wants_it() {
         );
         gated.write(".gitignore", "ignored\n/ralph.toml\n");
         gated.commit("two gates");
-        let gates = "[[gate]]\nname = \"first\"\nrun = [\"./first\"]\nfast = true\n\
+        let two_gates = "[[gate]]\nname = \"first\"\nrun = [\"./first\"]\nfast = true\n\
                      [[gate]]\nname = \"second\"\nrun = [\"./second\"]\n";
         let settings = format!("[checkout]\ncache = [\"kept\"]\n[judge]\ncache = \"{mode}\"\n");
-        gated.place.configure(&format!("{settings}{gates}"));
+        gated.place.configure(&format!("{settings}{two_gates}"));
         for report in reports {
             let (code, found) = gated.gates(&[]);
             assert_eq!(code, 0, "{mode}: {found}");

@@ -60,7 +60,7 @@ pub(crate) const FLOWS: [Flow; 4] = [
 
 impl Flow {
     /// A workspace in which this workflow has one item, and a gate that fails while there is a file `broken`.
-    pub(crate) fn project(&self) -> Place {
+    pub(crate) fn project() -> Place {
         let place = Place::rehearsing("");
         let write = |name: &str, text: &str| {
             let path = place.env.repo().join(name);
@@ -84,7 +84,7 @@ impl Flow {
 
     /// One in which the person is going to break the gate.
     fn place(&self, answer: &str) -> Place {
-        let place = self.project();
+        let place = Self::project();
         let go = place.path("go");
         let (worker, claim, asked) = (self.worker, self.claim, self.earlier + 1);
         let script = format!(

@@ -35,7 +35,7 @@ impl Flow {
 
     /// A place where the verifier is at work, which does not end: a gate was red before the work and is after it.
     fn while_verified(&self) -> (Place, String) {
-        let place = self.project();
+        let place = Self::project();
         Self::commit(&place, "broken", "");
         let verifying = place.path("verifying").display().to_string();
         let go = place.path("go").display().to_string();
@@ -50,7 +50,7 @@ impl Flow {
 #[test]
 fn work_that_loses_every_race_for_the_branch_lands_later_without_another_run() {
     for flow in FLOWS.iter().filter(|flow| ["pipeline", "run"].contains(&flow.args[0])) {
-        let place = flow.project();
+        let place = Flow::project();
         let (repo, busy) = (place.env.repo(), place.path("busy"));
         let moves = format!(
             "if [ -s {busy} ]; then sed -i 1d {busy}; cd {repo}; wc -l < {busy} > mine.txt; git add mine.txt; \
@@ -112,7 +112,7 @@ fn judged_work_can_be_claimed_again_after_private_state_was_lost() {
 #[test]
 fn a_merge_that_proves_more_than_the_work_by_itself_is_shown_as_that() {
     for flow in FLOWS {
-        let place = flow.project();
+        let place = Flow::project();
         Flow::commit(&place, "broken", "");
         let waits = format!(
             "run touch begun; until [ -e {} ]; do sleep 0.02; done; rm begun\n",
