@@ -1,8 +1,9 @@
 //! Asks a person at a terminal: questions on stderr, answers from the keyboard.
 //!
 //! In rich mode an answer is edited as in a shell, on the terminal itself (`/dev/tty`), so that nothing is echoed to
-//! stdout and a multi-line paste is one answer. Otherwise an answer is one line; a trailing backslash continues it on
-//! the next. End of input means the default, which for consent is no.
+//! stdout. Otherwise an answer is one line; a trailing backslash continues it on the next. In both modes a multi-line
+//! paste is one answer, and what was typed before a question was shown does not answer it: no consent is given by
+//! accident. End of input is a no to a consent, and interrupts any other question.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +22,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, Config, Editor, Helper};
 
 use super::text::StyledLine;
-use super::{Tone, Ui, read_line, styled};
+use super::{Tone, Ui, discard_typed_ahead, has_pasted_line, read_line, styled};
 
 /// How often an invalid answer may be repeated.
 const MOST_TRIES: u32 = 3;
@@ -60,6 +61,7 @@ impl TerminalPerson {
 
     /// Shows a question, with what the person should read first.
     fn put(&self, inquiry: &Inquiry<'_>, more: &str) {
+        discard_typed_ahead();
         put(self.ui, inquiry, more);
     }
 
@@ -75,13 +77,13 @@ impl TerminalPerson {
                 Ok(None) => return Typed::Text(text),
                 Err(_) => return Typed::Stop,
             };
-            match line.strip_suffix('\\') {
-                Some(line) => {
-                    text.push_str(line);
-                    text.push('\n');
-                }
-                None => return Typed::Text(text + &line),
+            let continued = line.strip_suffix('\\');
+            text.push_str(continued.unwrap_or(&line));
+            // The remaining lines of a paste belong to this answer, not to the next question.
+            if continued.is_none() && !has_pasted_line() {
+                return Typed::Text(text);
             }
+            text.push('\n');
         }
     }
 }
@@ -119,8 +121,7 @@ impl AskPerson for TerminalPerson {
         match self.read() {
             Typed::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
             Typed::Text(text) => Ok(default.map_or(text, str::to_owned)),
-            Typed::End => default.map(str::to_owned).ok_or(NoReply::Interrupted),
-            Typed::Stop => Err(NoReply::Interrupted),
+            Typed::End | Typed::Stop => Err(NoReply::Interrupted),
         }
     }
 
@@ -136,8 +137,8 @@ impl AskPerson for TerminalPerson {
                     }
                     self.ui.important("  please answer yes or no");
                 }
-                Typed::End => return Ok(default),
-                Typed::Stop => return Err(NoReply::Interrupted),
+                Typed::End if inquiry.consent.is_some() => return Ok(false),
+                Typed::End | Typed::Stop => return Err(NoReply::Interrupted),
             }
         }
         Ok(false)
@@ -165,8 +166,7 @@ impl AskPerson for TerminalPerson {
                         "  please answer with a number or the first letters of an option",
                     );
                 }
-                Typed::End => return Ok(default),
-                Typed::Stop => return Err(NoReply::Interrupted),
+                Typed::End | Typed::Stop => return Err(NoReply::Interrupted),
             }
         }
         Ok(default)

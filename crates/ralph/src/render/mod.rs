@@ -12,12 +12,14 @@ pub(crate) mod text;
 pub(crate) mod workflow;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io;
+use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 use ralph_engine::config::{Color, UiMode, UiSettings};
 use ralph_model::shown::{shown_json, shown_lines};
 use ralph_proc::signal::wait_for_input;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush};
 
 use self::output::{
     stderr_is_terminal, stderr_width, stdout_is_terminal, stdout_width, write_bytes, write_stderr,
@@ -224,8 +226,25 @@ pub(crate) fn choose(letters: &str, otherwise: char) -> char {
 
 /// Returns the typed answer; `None` at the end of input or on Ctrl-C.
 fn answer(prompt: &str) -> Option<String> {
+    discard_typed_ahead();
     let typed = read_line(prompt).ok().flatten();
     typed.map(|answer| answer.trim().to_lowercase())
+}
+
+/// Discards what was typed at the terminal before a question is shown: it cannot be an answer to that question.
+fn discard_typed_ahead() {
+    if io::stdin().is_terminal() {
+        // If it fails, the terminal is gone, and reading the answer fails as well.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    }
+}
+
+/// Whether a terminal has another line within the time that a paste takes to arrive.
+fn has_pasted_line() -> bool {
+    const PASTE_GAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    stdin.is_terminal() && poll(&mut polled, Some(&PASTE_GAP)).is_ok_and(|ready| ready > 0)
 }
 
 /// The person stopped instead of answering.

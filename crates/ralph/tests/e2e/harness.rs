@@ -1,7 +1,7 @@
 //! Drives `ralph` itself in a test's environment: to its end, or while it runs.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -134,17 +134,29 @@ impl Place {
         runs.iter().map(|run| run["role"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Runs `ralph` with a terminal as stdin, on which `typed` was typed.
+    /// Runs `ralph` with a terminal as stdin, and types the next line of `typed` at each prompt.
     pub(crate) fn at_terminal(&self, args: &[&str], typed: &[u8]) -> (Option<i32>, String) {
-        let (child, _terminal) = self.start_at_terminal(args, typed);
-        let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let (mut child, terminal) = self.start_at_terminal(args);
+        let mut lines = typed.split_inclusive(|byte| *byte == b'\n');
+        let (mut keyboard, mut stderr) = (File::from(terminal), child.stderr.take().unwrap());
+        let stdout = child.stdout.take().unwrap();
+        // Nothing else reads it, and a full pipe would block the program.
+        let drained =
+            std::thread::spawn(move || std::io::copy(&mut { stdout }, &mut std::io::sink()));
+        let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = stderr.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            if PROMPTS.iter().any(|prompt| said.ends_with(prompt.as_bytes())) {
+                keyboard.write_all(lines.next().unwrap_or_default()).unwrap();
+            }
+        }
+        drained.join().unwrap().unwrap();
+        (child.wait().unwrap().code(), String::from_utf8(said).unwrap())
     }
 
     /// Starts `ralph` with a terminal as stdin, and returns it with the other end.
-    pub(crate) fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
+    pub(crate) fn start_at_terminal(&self, args: &[&str]) -> (Child, OwnedFd) {
         let (terminal, stdin) = open_terminal();
-        File::from(rustix::io::dup(&terminal).unwrap()).write_all(typed).unwrap();
         let child = Command::new(program())
             .args(args)
             .current_dir(self.env.repo())
@@ -173,6 +185,9 @@ impl Place {
         assert_eq!(processes_marked(self.env.mark()), []);
     }
 }
+
+/// How prompts for an answer end, on stderr.
+const PROMPTS: [&str; 4] = ["\n> ", "\n. ", "[y/N] ", "[Y/n] "];
 
 /// Opens a terminal: the person's end and the program's end.
 pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {

@@ -188,8 +188,8 @@ impl Site {
     }
 
     /// Starts `ralph` with a terminal as stdin, and returns it with the other end.
-    fn start_at_terminal(&self, args: &[&str], typed: &[u8]) -> (Child, OwnedFd) {
-        self.place.start_at_terminal(args, typed)
+    fn start_at_terminal(&self, args: &[&str]) -> (Child, OwnedFd) {
+        self.place.start_at_terminal(args)
     }
 }
 

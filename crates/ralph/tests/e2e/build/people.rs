@@ -55,7 +55,7 @@ fn at_a_terminal_no_and_the_end_of_input_leave_everything_as_it_was() {
 fn ctrl_c_at_a_question_is_a_no() {
     let site = with_uncommitted_plan();
     let head = site.git(&["rev-parse", "HEAD"]);
-    let (mut child, _terminal) = site.start_at_terminal(&["build"], b"");
+    let (mut child, _terminal) = site.start_at_terminal(&["build"]);
     let mut stderr = child.stderr.take().unwrap();
     let mut said = Vec::new();
     while !String::from_utf8_lossy(&said).contains("Commit now?") {

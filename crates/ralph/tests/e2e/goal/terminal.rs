@@ -62,18 +62,21 @@ impl Session {
         String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
     }
 
-    /// Waits until this is shown, after the text waited for before; then types.
+    /// Waits until this and then a prompt is shown, after the text waited for before; then types.
     fn at(&mut self, text: &str, typed: &str) {
+        self.after(text, "");
+        // The editor is ready once its prompt is shown.
+        self.after("> ", typed);
+    }
+
+    /// Waits until this is shown, after the text waited for before; then types.
+    fn after(&mut self, text: &str, typed: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let screen = self.screen();
             if let Some(found) = screen.get(self.seen..).and_then(|rest| rest.find(text)) {
-                // The editor is ready once its prompt is shown.
-                let after = self.seen + found + text.len();
-                if let Some(prompt) = screen[after..].find("> ") {
-                    self.seen = after + prompt + 2;
-                    break;
-                }
+                self.seen += found + text.len();
+                break;
             }
             assert!(Instant::now() < deadline, "no `{text}` on\n{screen}");
             thread::sleep(Duration::from_millis(5));
@@ -126,6 +129,34 @@ fn answers_are_edited_and_a_paste_of_several_lines_is_one_answer() {
     assert_eq!(answer(2), "never\nmind");
     // Nothing for people is written to stdout.
     assert_eq!(std::fs::read_to_string(desk.place.path("out")).unwrap(), "");
+}
+
+/// Consent needs an answer to the question that was shown: neither keys typed before it nor the rest of a paste count.
+#[test]
+fn what_was_typed_before_a_consent_was_asked_for_does_not_give_it() {
+    // Plain mode: the lines of a paste into one question.
+    let desk = Desk::new(&asks());
+    let mut session = Session::start(&desk, &["plan", GOAL, "--ui", "plain"]);
+    session.at("make test", "\r");
+    session.at("Which pages?", "all\r");
+    session.at("Since when?", "now,\ry\ry\r");
+    session.at("Write this PRD", "\u{3}");
+    let (code, screen) = session.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert_eq!(desk.state()["qa"][2]["answer"], "now,\ny\ny");
+    assert!(!desk.path("ralph/prd.json").exists(), "{screen}");
+
+    // Rich mode: keys typed while the interviewer works.
+    let desk = Desk::new(&asks().replace("[interviewer]\n", "[interviewer]\nsleep 2s\n"));
+    let mut session = Session::start(&desk, &["plan", GOAL]);
+    session.at("make test", "\r");
+    session.at("Which pages?", "all\r");
+    session.at("Since when?", "now\r");
+    session.after("interviewer", "y\r");
+    session.at("Write this PRD", "\u{3}");
+    let (code, screen) = session.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(!desk.path("ralph/prd.json").exists(), "{screen}");
 }
 
 #[test]
