@@ -154,7 +154,7 @@ impl Soundness {
     fn goal(&mut self, home: &Utf8Path) {
         let path = home.join(PRD_FILE);
         if let Some(bytes) = self.read(&path)
-            && let Err(error) = Prd::parse(&String::from_utf8_lossy(&bytes))
+            && let Err(error) = Prd::parse(&bytes)
         {
             for message in error.errors {
                 let mend = Some("correct it, or convert it with `ralph prd import`".to_owned());
@@ -164,7 +164,7 @@ impl Soundness {
         }
         let path = home.join(STATE_FILE);
         if let Some(bytes) = self.read(&path)
-            && let Err(error) = GoalState::parse(&String::from_utf8_lossy(&bytes))
+            && let Err(error) = GoalState::parse(&bytes)
         {
             self.broken(&path, error.to_string());
         }

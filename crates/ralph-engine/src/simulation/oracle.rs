@@ -118,7 +118,7 @@ fn end_of(world: &World) -> String {
 /// The passing stories of the PRD.
 fn passing(world: &World) -> Vec<String> {
     let bytes = get(&world.home.path.join(PRD_FILE)).unwrap_or_default();
-    let prd = Prd::parse(&String::from_utf8_lossy(&bytes)).ok();
+    let prd = Prd::parse(&bytes).ok();
     let stories = prd.map(|prd| prd.user_stories).unwrap_or_default();
     stories.into_iter().filter(|story| story.passes).map(|story| story.id).collect()
 }

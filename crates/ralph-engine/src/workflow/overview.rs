@@ -34,7 +34,7 @@ pub struct FailingStory {
 pub(crate) fn read_prd(path: &Utf8Path) -> Result<Prd, WorkflowError> {
     let invalid = |reason: String| WorkflowError::StateFile { path: path.to_owned(), reason };
     let bytes = read_optional(path)?.ok_or_else(|| invalid("it no longer exists".to_owned()))?;
-    Prd::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| invalid(error.to_string()))
+    Prd::parse(&bytes).map_err(|error| invalid(error.to_string()))
 }
 
 /// Takes `passes` from the tip of the branch. What a person took back in their own copy, `here`, fails again.
@@ -77,7 +77,7 @@ pub fn passing_on_branch(
 }
 
 fn parse(bytes: Option<Vec<u8>>) -> Option<Prd> {
-    Prd::parse(&String::from_utf8_lossy(&bytes?)).ok()
+    Prd::parse(bytes?).ok()
 }
 
 impl StoriesOverview {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{MOST_RETRIES, MOST_TURNS, Uncertainty, UnderstandAdvice};
 use crate::id::RunId;
-use crate::prd::Prd;
+use crate::prd::{Prd, utf8};
 
 const SCHEMA_VERSION: u32 = 1;
 
@@ -181,12 +181,13 @@ impl GoalState {
     }
 
     /// Reads the file.
-    pub fn parse(text: &str) -> Result<GoalState, GoalStateError> {
+    pub fn parse(bytes: impl AsRef<[u8]>) -> Result<GoalState, GoalStateError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Version {
             schema_version: u32,
         }
+        let text = utf8(bytes.as_ref()).map_err(GoalStateError::Unreadable)?;
         let unreadable = |error: serde_json::Error| GoalStateError::Unreadable(error.to_string());
         let Version { schema_version } = serde_json::from_str(text).map_err(unreadable)?;
         if schema_version != SCHEMA_VERSION {

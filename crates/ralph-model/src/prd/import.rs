@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::schema::type_name;
-use super::{Prd, Story};
+use super::{Prd, Story, utf8};
 
 /// The default branch of a list that names none.
 const USUAL_BRANCH: &str = "ralph/feature";
@@ -42,6 +42,8 @@ pub struct Imported {
 /// The file contains no list of stories.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
+    #[error("{0}; convert the file to UTF-8 first, for example with iconv")]
+    Encoding(String),
     #[error("invalid JSON: {0}")]
     Json(String),
     #[error("it is neither an object nor an array")]
@@ -55,7 +57,8 @@ pub enum ImportError {
 }
 
 /// Converts a file.
-pub fn import(text: &str) -> Result<Imported, ImportError> {
+pub fn import(bytes: impl AsRef<[u8]>) -> Result<Imported, ImportError> {
+    let text = utf8(bytes.as_ref()).map_err(ImportError::Encoding)?;
     let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|error| ImportError::Json(error.to_string()))?;
     let mut changes = Vec::new();

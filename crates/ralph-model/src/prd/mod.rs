@@ -49,6 +49,14 @@ pub struct PrdError {
     pub errors: Vec<String>,
 }
 
+/// Returns a file as text, or an error that names the first line that is not UTF-8.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        format!("line {line} is not valid UTF-8")
+    })
+}
+
 impl Story {
     /// Whether another version of the story has the same requirements, so that a proof of one holds for the other.
     pub(crate) fn asks_for_the_same(&self, other: &Story) -> bool {
@@ -59,8 +67,9 @@ impl Story {
 }
 
 impl Prd {
-    /// Parses a PRD file.
-    pub fn parse(text: &str) -> Result<Prd, PrdError> {
+    /// Parses a PRD file. One that is not UTF-8 is refused: rewriting it would damage it.
+    pub fn parse(bytes: impl AsRef<[u8]>) -> Result<Prd, PrdError> {
+        let text = utf8(bytes.as_ref()).map_err(|error| PrdError { errors: vec![error] })?;
         let text = text.trim_start_matches('\u{feff}');
         let value: Value = serde_json::from_str(text)
             .map_err(|error| PrdError { errors: vec![format!("Invalid JSON: {error}")] })?;

@@ -342,12 +342,12 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read_again(prd in any_prd()) {
-        prop_assert_eq!(Prd::parse(&prd.render()), Ok(prd));
+        prop_assert_eq!(Prd::parse(prd.render()), Ok(prd));
     }
 
     #[test]
     fn whatever_is_imported_fits_the_schema(value in any_json()) {
-        if let Ok(Imported { prd, .. }) = import(&value.to_string()) {
+        if let Ok(Imported { prd, .. }) = import(value.to_string()) {
             let errors = schema_errors(&serde_json::to_value(&prd).unwrap());
             prop_assert!(errors.is_empty(), "{errors:?}");
         }

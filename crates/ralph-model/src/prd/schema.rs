@@ -59,6 +59,10 @@ fn story_errors(place: &str, story: &Value, errors: &mut Vec<String>) {
             // JSON has one kind of number; a float is not an integer, even without a fraction.
             "priority" => (!value.is_i64()).then_some("must be an integer"),
             "id" if value.as_str() == Some("") => Some("must be non-empty"),
+            // It becomes part of names: of refs, of directories, in the environment.
+            "id" if value.as_str().is_some_and(|id| id.contains(char::is_control)) => {
+                Some("must not contain control characters")
+            }
             "passes" => (!value.is_boolean()).then_some("must be a boolean"),
             _ => (!value.is_string()).then_some("must be a string"),
         };

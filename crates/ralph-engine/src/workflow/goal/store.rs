@@ -60,11 +60,11 @@ impl GoalStore {
 
     /// Reads the PRD.
     pub fn prd(&self) -> Result<PrdOnDisk, PathError> {
-        let Some(text) = text(&self.prd_path())? else { return Ok(PrdOnDisk::None) };
-        Ok(match Prd::parse(&text) {
+        let Some(bytes) = read_optional(&self.prd_path())? else { return Ok(PrdOnDisk::None) };
+        Ok(match Prd::parse(&bytes) {
             Ok(prd) if prd.user_stories.is_empty() => PrdOnDisk::None,
             Ok(prd) => PrdOnDisk::Valid(prd),
-            Err(_) if text.trim().is_empty() => PrdOnDisk::None,
+            Err(_) if bytes.trim_ascii().is_empty() => PrdOnDisk::None,
             Err(error) => PrdOnDisk::Invalid(error),
         })
     }
@@ -114,8 +114,8 @@ impl GoalStore {
     /// Reads the state of the interview that was begun last.
     pub fn interview(&self) -> Result<Option<GoalState>, WorkflowError> {
         let path = self.state_path();
-        let Some(text) = text(&path)? else { return Ok(None) };
-        match GoalState::parse(&text) {
+        let Some(bytes) = read_optional(&path)? else { return Ok(None) };
+        match GoalState::parse(&bytes) {
             Ok(state) => Ok(Some(state)),
             Err(error) => Err(WorkflowError::StateFile { path, reason: error.to_string() }),
         }

@@ -112,7 +112,7 @@ impl Stories<'_, '_> {
         let bytes = read_optional(&path)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let is_claimed = claims_to_pass(&text, id);
-        let restored = match (Prd::parse(&text), Prd::parse(&given.prd)) {
+        let restored = match (Prd::parse(&bytes), Prd::parse(&given.prd)) {
             (Ok(now), Ok(given)) => now.without_failing_of(&given).render(),
             (Err(_), _) => given.prd.clone(),
             (Ok(_), Err(_)) => return Ok(is_claimed),

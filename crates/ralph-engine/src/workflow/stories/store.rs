@@ -72,10 +72,10 @@ impl Stories<'_, '_> {
     pub(super) fn prd(&self) -> Result<Prd, WorkflowError> {
         let path = self.prd_in_checkout();
         let stories = read_prd(&path)?;
-        let parse = |bytes: &[u8]| Prd::parse(&String::from_utf8_lossy(bytes)).ok();
-        let here = read_optional(&self.prd_in_home())?.as_deref().and_then(parse);
+        let parse = |bytes: Vec<u8>| Prd::parse(bytes).ok();
+        let here = read_optional(&self.prd_in_home())?.and_then(parse);
         let tip = match self.project.committed_file(&self.options.prd)? {
-            CommittedFile::Committed(found) => found.as_deref().and_then(parse),
+            CommittedFile::Committed(found) => found.and_then(parse),
             CommittedFile::NoCommits => here.clone(),
         };
         Ok(lay_over(stories, tip.as_ref(), here.as_ref()))

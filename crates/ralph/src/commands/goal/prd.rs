@@ -37,13 +37,12 @@ fn convert(global: &GlobalArgs, args: &PrdImportArgs) -> Result<Exit, CliError> 
     let source = args.file.as_ref().map_or_else(|| target.clone(), |file| setup.cwd.join(file));
     let bytes = read_optional(&source).map_err(CliError::usage)?;
     let bytes = bytes.ok_or_else(|| CliError::usage(format!("file `{source}` not found")))?;
-    let text = String::from_utf8_lossy(&bytes);
-    if source == target && Prd::parse(&text).is_ok() {
+    if source == target && Prd::parse(&bytes).is_ok() {
         setup.ui.line("it is a valid PRD already; nothing was changed");
         return Ok(Exit::Done);
     }
     let Imported { prd, changes } =
-        import(&text).map_err(|error| CliError::usage(format!("`{source}`: {error}")))?;
+        import(&bytes).map_err(|error| CliError::usage(format!("`{source}`: {error}")))?;
     let ui = setup.ui;
     for line in prd.summary() {
         ui.important(format!("  {line}"));

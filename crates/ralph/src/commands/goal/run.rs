@@ -110,7 +110,7 @@ fn read_prd(path: &Utf8Path) -> Result<Prd, CliError> {
             .hint("`ralph exec \"<goal>\"` writes a PRD after an interview")
     };
     let bytes = read_optional(path).map_err(CliError::usage)?.ok_or_else(none)?;
-    let prd = Prd::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| {
+    let prd = Prd::parse(&bytes).map_err(|error| {
         CliError::usage(format!("`{path}` is not a valid PRD\n{error}"))
             .hint("`ralph prd import` converts it, after showing what changes")
     })?;
