@@ -19,6 +19,8 @@ pub(crate) enum Contract<'a> {
     Any,
     /// A message accepted by this function.
     Claim(&'a dyn Fn(&str) -> bool),
+    /// Any message is an answer, and so is silence if this function finds that the run has put its answer elsewhere.
+    AnyOrLeft(&'a dyn Fn() -> bool),
     /// As if unknown, unless this function finds that the run has put its answer elsewhere.
     Left(&'a dyn Fn() -> bool),
 }
@@ -32,8 +34,12 @@ impl Contract<'_> {
         let said = facts.final_message.as_deref().unwrap_or_default();
         match self {
             _ if served.accepted > 0 => ClaimCheck::Granted,
-            Contract::Any => ClaimCheck::Made,
-            Contract::Left(has_left) if said.trim().is_empty() && has_left() => ClaimCheck::Granted,
+            Contract::AnyOrLeft(has_left) | Contract::Left(has_left)
+                if said.trim().is_empty() && has_left() =>
+            {
+                ClaimCheck::Granted
+            }
+            Contract::Any | Contract::AnyOrLeft(_) => ClaimCheck::Made,
             Contract::Unknown | Contract::Left(_) if traits.structured => ClaimCheck::Made,
             Contract::Unknown | Contract::Left(_) => ClaimCheck::Unknown,
             Contract::Claim(accepts) if accepts(said) => ClaimCheck::Made,
@@ -67,6 +73,10 @@ mod tests {
             (Contract::Claim(&other), granted, text, ClaimCheck::Granted),
         ];
         let silent = RunFacts::default();
+        for (left, claim) in [(true, ClaimCheck::Granted), (false, ClaimCheck::Made)] {
+            let contract = Contract::AnyOrLeft(&|| left);
+            assert_eq!(contract.judge(&RunFacts::default(), &Served::default(), text), claim);
+        }
         for (left, claim) in [(true, ClaimCheck::Granted), (false, ClaimCheck::Unknown)] {
             let contract = Contract::Left(&|| left);
             assert_eq!(contract.judge(&silent, &Served::default(), text), claim);

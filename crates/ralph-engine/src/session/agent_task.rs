@@ -1,6 +1,6 @@
 //! One run of an agent for a workflow: its prompt, its directory, and the run itself.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::contract::{FinalMessage, PlannerClaim};
 use ralph_model::goal::PlannerEnvelope;
 use ralph_model::role::Role;
@@ -8,9 +8,10 @@ use ralph_model::role::Role;
 use super::Session;
 use crate::boundary::persons_side::{PersonsPlaces, PersonsSide};
 use crate::boundary::{self, InForce};
+use crate::files::beneath::read_beneath;
 use crate::home::CONFIG_FILE;
 use crate::mailbox::Mailbox;
-use crate::outbox::{Outbox, OutboxFile};
+use crate::outbox::{LARGEST_OUTBOX_FILE, Outbox, OutboxFile};
 use crate::run::{
     Contract, RunContext, RunError, RunReport, RunResult, WantedItem, locks, run_agent,
 };
@@ -48,6 +49,8 @@ pub(crate) enum TaskContract {
     Completed { phrase: String },
     /// An interviewer answers with its envelope.
     Envelope,
+    /// The answer is this file of the outbox, which had this content before the run; the message is free-form.
+    OutboxFile { outbox: Utf8PathBuf, name: &'static str, before: Vec<u8> },
     /// The answer is in the mailbox, which had this `digest` before the run; the message is free-form.
     Mailbox { mailbox: Mailbox, digest: String },
 }
@@ -56,7 +59,10 @@ impl TaskContract {
     fn accepts(&self, said: &str) -> bool {
         let message = FinalMessage::new(said);
         match self {
-            TaskContract::Unknown | TaskContract::Any | TaskContract::Mailbox { .. } => true,
+            TaskContract::Unknown
+            | TaskContract::Any
+            | TaskContract::OutboxFile { .. }
+            | TaskContract::Mailbox { .. } => true,
             TaskContract::Planned { phrase } => {
                 // Whether there is a plan is a separate question.
                 message.planner_claim(phrase, Some("plan")) == PlannerClaim::Planned
@@ -72,6 +78,10 @@ impl TaskContract {
     fn has_left_something(&self) -> bool {
         match self {
             TaskContract::Mailbox { mailbox, digest } => mailbox.digest() != *digest,
+            TaskContract::OutboxFile { outbox, name, before } => {
+                read_beneath(outbox, Utf8Path::new(name), LARGEST_OUTBOX_FILE)
+                    .is_some_and(|now| now != *before)
+            }
             _ => false,
         }
     }
@@ -220,6 +230,7 @@ impl Session<'_> {
             TaskContract::Unknown => Contract::Unknown,
             TaskContract::Any => Contract::Any,
             TaskContract::Mailbox { .. } => Contract::Left(&has_left),
+            TaskContract::OutboxFile { .. } => Contract::AnyOrLeft(&has_left),
             _ => Contract::Claim(&accepts),
         };
         request.context.limit = context.context_limit.or(request.context.limit);

@@ -10,6 +10,10 @@ pub const MAP_FILE: &str = "codebase_map.md";
 
 const NEXT_TOPICS: &str = "## Next Topics";
 const OPEN_BOX: &str = "- [ ] ";
+const TICKED_BOXES: [&str; 2] = ["- [x] ", "- [X] "];
+
+/// How many lost lines an error names.
+const MOST_LOST_NAMED: usize = 5;
 
 /// The date and the title of an entry.
 fn dated_entry(line: &str) -> Option<(Date, &str)> {
@@ -37,7 +41,7 @@ fn topic_lines(map: &str) -> Option<impl Iterator<Item = &str>> {
 /// Returns the remaining topics; `None` without a list of checkboxes.
 pub fn open_topics(map: &str) -> Option<Vec<&str>> {
     let boxes = topic_lines(map)?.map(str::trim_start).filter_map(|line| {
-        let ticked = ["- [x] ", "- [X] "].into_iter().any(|mark| line.starts_with(mark));
+        let ticked = TICKED_BOXES.iter().any(|mark| line.starts_with(mark));
         if ticked { Some(None) } else { line.strip_prefix(OPEN_BOX).map(Some) }
     });
     let boxes: Vec<Option<&str>> = boxes.collect();
@@ -83,13 +87,17 @@ pub enum MapError {
     Empty,
     #[error("the map has no new entry: append a section `## YYYY-MM-DD - Topic`")]
     NoEntry,
-    #[error("the map lost earlier entries: {}", .0.join(", "))]
+    #[error(
+        "the map has no new entry: the heading of the new section must be `## YYYY-MM-DD - Topic`, not `{0}`"
+    )]
+    Heading(String),
+    #[error("the map lost earlier text, and may only gain some: {}", .0.join(" / "))]
     Lost(Vec<String>),
 }
 
-/// Accepts a mapper's version of the map and ticks the checkbox of its topic.
+/// Accepts a mapper's version of the map and ticks the checkbox of its topic, and no other.
 ///
-/// Entries may only be added, and at least one must be.
+/// Text may only be added, and at least one entry must be: the rest is a person's, or an earlier mapper's.
 pub fn take_map(before: &str, after: &str, topic: &str) -> Result<String, MapError> {
     if after.trim().is_empty() {
         return Err(MapError::Empty);
@@ -97,37 +105,59 @@ pub fn take_map(before: &str, after: &str, topic: &str) -> Result<String, MapErr
     if after == before {
         return Err(MapError::Unchanged);
     }
-    let headings = |map: &str| -> Vec<String> {
-        map.lines().filter(|line| dated_entry(line).is_some()).map(str::to_owned).collect()
-    };
-    let (old, mut new) = (headings(before), headings(after));
+    let mut new: Vec<(bool, &str)> = after.lines().map(bare).collect();
     let mut lost = Vec::new();
-    for heading in old {
-        match new.iter().position(|found| *found == heading) {
+    for line in before.lines().filter(|line| !line.trim().is_empty()) {
+        match new.iter().position(|found| *found == bare(line)) {
             Some(at) => drop(new.remove(at)),
-            None => lost.push(heading),
+            None => lost.push(line.trim().to_owned()),
         }
     }
     if !lost.is_empty() {
+        lost.truncate(MOST_LOST_NAMED);
         return Err(MapError::Lost(lost));
     }
-    if new.is_empty() {
-        return Err(MapError::NoEntry);
+    let mut new = new.into_iter().filter(|(is_box, _)| !is_box).map(|(_, line)| line);
+    let headings: Vec<&str> = new.by_ref().filter(|line| line.starts_with("##")).collect();
+    if !headings.iter().any(|line| dated_entry(line).is_some()) {
+        let heading = headings.first();
+        return Err(heading.map_or(MapError::NoEntry, |line| MapError::Heading((*line).to_owned())));
     }
-    Ok(ticked(after, topic))
+    Ok(with_boxes_of(before, after, topic))
 }
 
-/// Ticks the checkbox of a topic.
-fn ticked(map: &str, topic: &str) -> String {
+/// Returns whether a line has a checkbox, and its text without trailing spaces and the state of that box.
+fn bare(line: &str) -> (bool, &str) {
+    let line = line.trim_end();
+    box_of(line).map_or((false, line), |(_, text)| (true, text))
+}
+
+/// Returns whether a line's checkbox is ticked, and its text; `None` if it has none.
+fn box_of(line: &str) -> Option<(bool, &str)> {
+    let text = line.trim_start();
+    let ticked =
+        TICKED_BOXES.iter().find_map(|mark| text.strip_prefix(mark)).map(|rest| (true, rest));
+    ticked.or_else(|| text.strip_prefix(OPEN_BOX).map(|rest| (false, rest)))
+}
+
+/// Returns the map `after` with each checkbox of `before` as it was, but for that of the topic, which is ticked.
+fn with_boxes_of(before: &str, after: &str, topic: &str) -> String {
+    let mut old: Vec<(bool, &str)> =
+        before.lines().filter_map(|line| box_of(line.trim_end())).collect();
     let mut is_ticked = false;
-    let lines = map.split_inclusive('\n').map(|line| {
-        let text = line.trim();
-        let is_it = text.strip_prefix(OPEN_BOX).is_some_and(|found| found.trim() == topic);
-        if is_ticked || !is_it {
-            return line.to_owned();
+    let lines = after.split_inclusive('\n').map(|line| {
+        let Some((now, text)) = box_of(line.trim_end()) else { return line.to_owned() };
+        let known = old.iter().position(|(_, old)| *old == text).map(|at| old.remove(at).0);
+        let is_topic = !is_ticked && known != Some(true) && text.trim() == topic;
+        is_ticked |= is_topic;
+        match (is_topic || known.unwrap_or(now), now) {
+            (true, false) => line.replacen(OPEN_BOX, TICKED_BOXES[0], 1),
+            (false, true) => {
+                let mark = TICKED_BOXES.into_iter().find(|mark| line.contains(mark));
+                mark.map_or_else(|| line.to_owned(), |mark| line.replacen(mark, OPEN_BOX, 1))
+            }
+            _ => line.to_owned(),
         }
-        is_ticked = true;
-        line.replacen(OPEN_BOX, "- [x] ", 1)
     });
     lines.collect()
 }

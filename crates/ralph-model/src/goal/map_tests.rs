@@ -75,13 +75,20 @@ fn a_mapper_adds_an_entry_and_loses_none() {
     let added = format!("{before}\n## 2026-01-02 - a\ny\n");
     let ticked = added.replacen("- [ ] a", "- [x] a", 1);
     let lost = added.replace("## 2026-01-01 - Old\nx\n", "");
+    let all_ticked = added.replace("- [ ] ", "- [X] ");
+    let other_heading = format!("{before}\n## 2026-01-02: a\ny\n");
     for (after, expected) in [
         (added.as_str(), Ok(ticked.clone())),
         (&ticked, Ok(ticked.clone())),
         (before, Err(MapError::Unchanged)),
         (" \n", Err(MapError::Empty)),
         (&before.replace("- [ ] a", "- [x] a"), Err(MapError::NoEntry)),
-        (&lost, Err(MapError::Lost(vec!["## 2026-01-01 - Old".to_owned()]))),
+        (&lost, Err(MapError::Lost(vec!["## 2026-01-01 - Old".to_owned(), "x".to_owned()]))),
+        // A person's line is not an entry, and stays as well.
+        (&added.replace("# Map", "# Plan"), Err(MapError::Lost(vec!["# Map".to_owned()]))),
+        // A mapper ticks no topic but its own.
+        (&all_ticked, Ok(added.replacen("- [ ] a", "- [X] a", 1))),
+        (&other_heading, Err(MapError::Heading("## 2026-01-02: a".to_owned()))),
         // A second entry with the same date and topic counts too.
         (
             &format!("{before}## 2026-01-01 - Old\n"),
@@ -111,5 +118,24 @@ proptest! {
         let left = open_topics(&taken).unwrap();
         prop_assert_eq!(left.len(), topics.len() - 1);
         prop_assert!(!left.contains(&topic.as_str()));
+    }
+
+    /// Whatever a mapper leaves, no line and no open topic of the map before is lost but its own topic.
+    #[test]
+    fn a_map_that_is_taken_keeps_all_text_and_all_other_boxes(
+        before in "(- \\[[ x]\\] [ab]\n|[acd]\n|## Next Topics\n){0,6}",
+        after in "(- \\[[ x]\\] [ab]\n|[acde]\n|## Next Topics\n|## 2026-01-01 - e\n){0,9}",
+    ) {
+        for after in [after.clone(), format!("{before}{after}")] {
+            let Ok(taken) = take_map(&before, &after, "a") else { continue };
+            let count = |map: &str, wanted: &str| map.lines().filter(|line| *line == wanted).count();
+            for line in before.lines() {
+                let wanted = if line == "- [ ] a" { continue } else { line };
+                prop_assert!(count(&taken, wanted) >= count(&before, wanted), "{wanted} in {taken:?}");
+            }
+            let a = |map: &str| count(map, "- [ ] a") + count(map, "- [x] a");
+            prop_assert!(a(&taken) >= a(&before));
+            prop_assert!(count(&taken, "- [ ] a") + 1 >= count(&before, "- [ ] a"));
+        }
     }
 }

@@ -59,6 +59,8 @@ pub enum UnderstandEnd {
     OutOfIterations { mapped: u32, left: Option<usize> },
     /// The person would rather stop here.
     Quit,
+    /// The same failure so often in a row.
+    Repeated { reason: String, times: u32 },
     /// The mapper changed what it must not.
     Violation { paths: Vec<String>, diff: Option<Utf8PathBuf> },
 }
@@ -76,6 +78,8 @@ pub struct Understand<'r, 's> {
     /// Whether the person is to be asked before the next run.
     asks: bool,
     feedback: Option<String>,
+    /// How often in a row a run failed for the same reason.
+    equal_failures: u32,
     diff: Option<Utf8PathBuf>,
 }
 
@@ -97,6 +101,7 @@ impl<'r, 's> Understand<'r, 's> {
             mapped: 0,
             asks: false,
             feedback: None,
+            equal_failures: 0,
             diff: None,
         }
     }
@@ -141,11 +146,16 @@ impl<'r, 's> Understand<'r, 's> {
             today: &today,
         });
         self.used += 1;
+        let contract = TaskContract::OutboxFile {
+            outbox: context.place.outbox().clone(),
+            name: MAP_FILE,
+            before: map.clone().into_bytes(),
+        };
         let file = TaskFile { name: MAP_FILE, content: Some(map.into_bytes()) };
         Ok(WorkflowStep::Run(Box::new(AgentTask {
             attempt: self.used,
             outbox: TaskOutbox::Files(vec![file]),
-            contract: TaskContract::Any,
+            contract,
             ..AgentTask::new(WORKFLOW, Role::Mapper, WORKFLOW, prompt)
         })))
     }
@@ -235,9 +245,19 @@ impl<'s> Workflow<'s> for Understand<'_, 's> {
         let reason = self.take(result, &begun)?;
         let left = self.left()?.and_then(|left| u32::try_from(left).ok());
         self.session.record(TopicMapped { topic: begun.topic, reason: reason.clone(), left })?;
-        self.feedback.clone_from(&reason);
-        self.mapped += u32::from(reason.is_none());
-        Ok(if reason.is_none() { Turn::Progress } else { Turn::Failed })
+        let Some(reason) = reason else {
+            self.mapped += 1;
+            (self.feedback, self.equal_failures) = (None, 0);
+            return Ok(Turn::Progress);
+        };
+        let is_equal = self.feedback.as_ref() == Some(&reason);
+        self.equal_failures = if is_equal { self.equal_failures + 1 } else { 1 };
+        self.feedback = Some(reason.clone());
+        let times = self.equal_failures;
+        if times >= self.session.context.config.limits.repeats {
+            return Ok(Turn::End(UnderstandEnd::Repeated { reason, times }));
+        }
+        Ok(Turn::Failed)
     }
 
     fn discard(&mut self, result: &RunResult, _: Void) -> Result<(), WorkflowError> {
