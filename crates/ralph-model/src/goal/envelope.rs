@@ -44,6 +44,10 @@ pub enum EnvelopeError {
     Empty,
     #[error("the answer is not valid JSON: {0}")]
     Json(String),
+    #[error(
+        "the answer is not valid JSON: there is text around the object; answer with the object alone"
+    )]
+    Surrounded,
     #[error("the answer must be a JSON object")]
     NotAnObject,
     #[error("{0}")]
@@ -59,8 +63,11 @@ impl PlannerEnvelope {
         if text.is_empty() {
             return Err(EnvelopeError::Empty);
         }
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| EnvelopeError::Json(error.to_string()))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            let is_surrounded = !text.starts_with('{') && text.contains('{');
+            let invalid = || EnvelopeError::Json(error.to_string());
+            if is_surrounded { EnvelopeError::Surrounded } else { invalid() }
+        })?;
         let repeated = repeated_keys(text);
         if !repeated.is_empty() {
             return Err(EnvelopeError::Keys(repeated.join("; ")));

@@ -219,18 +219,18 @@ fn a_whole_interview_reads_as_its_golden_files() {
     assert_eq!(disk.state.render(), include_str!("plan_state.golden.json"));
     // The story is unchanged by the update: it still passes.
     assert_eq!(disk.prd, Some(prd()));
-    assert_eq!(GoalState::parse(&disk.state.render()), Ok(disk.state));
+    assert_eq!(GoalState::parse(disk.state.render()), Ok(disk.state));
 }
 
 #[test]
 fn what_a_newer_ralph_wrote_is_kept_and_another_version_is_refused() {
     let mut value: Value = serde_json::from_str(&begun().render()).unwrap();
     value["later"] = json!({"x": 1});
-    let state = GoalState::parse(&value.to_string()).unwrap();
+    let state = GoalState::parse(value.to_string()).unwrap();
     let again: Value = serde_json::from_str(&state.render()).unwrap();
     assert_eq!(again["later"], json!({"x": 1}));
     value["schemaVersion"] = json!(2);
-    let refused = GoalState::parse(&value.to_string()).unwrap_err();
+    let refused = GoalState::parse(value.to_string()).unwrap_err();
     assert_eq!(refused, GoalStateError::Version { found: 2 });
     for damaged in ["", "{}", "[]", "{\"schemaVersion\": 1}"] {
         assert!(

@@ -3,6 +3,7 @@
 //! `ralph_model::goal::exec` decides the next step; this file asks, and records the answers in transcript and journal.
 //! The caller starts the run itself: here it is only consented to.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_model::goal::exec::{
     ComputedCap, Consent, ExecEnd, ExecProgress, ExecStep, IterationCap, Triggers, UnderstandMode,
@@ -10,17 +11,31 @@ use ralph_model::goal::exec::{
 use ralph_model::goal::{GoalState, decision};
 use ralph_model::journal::{ConsentAsked, Note};
 use ralph_model::prd::Prd;
+use serde::{Deserialize, Serialize};
 
 use super::interview::{Interview, InterviewEnd, Start};
 use super::store::GoalStore;
 use super::understand::{Understand, UnderstandEnd, UnderstandOptions, topics_in};
 use crate::ask::{AskPerson, ConsentStep, Inquiry, NoReply};
 use crate::session::Session;
+use crate::state::Entry;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{Ended, Stop};
 use crate::workflow::overview::passing_on_branch;
 use crate::workflow::pause::RoundPause;
 use crate::workflow::project::Project;
+
+/// The name of the workflow.
+const WORKFLOW: &str = "exec";
+
+/// The mapping that has ended since the PRD was approved, by the workflow's name.
+const MAPPED: Entry<Mapped> = Entry::new("exec", "whether to map the code is asked again");
+
+/// After a restart the mapping is not repeated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Mapped {
+    approved_prd_at: Timestamp,
+}
 
 /// What `exec` was asked for.
 #[derive(Clone, Debug)]
@@ -86,8 +101,15 @@ impl<'r, 's> Exec<'r, 's> {
         let mut interview = Interview::open(self.session, self.project, self.person, start)?;
         let ended = interview.hold()?;
         let state = interview.into_state();
-        let approved = ended == Ended::By(InterviewEnd::Approved);
-        let mut progress = ExecProgress { approved: Some(approved), ..ExecProgress::default() };
+        if ended != Ended::By(InterviewEnd::Approved) {
+            return Ok(ExecOutcome::Planning(ended));
+        }
+        let mapped = MAPPED.load(&self.session.context.state, WORKFLOW)?;
+        let mut progress = ExecProgress {
+            approved: Some(true),
+            understood: mapped.is_some_and(|it| Some(it.approved_prd_at) == state.approved_prd_at),
+            ..ExecProgress::default()
+        };
         let triggers = self.triggers(&state)?;
         let asks = self.options.understand.asks(&triggers);
         loop {
@@ -96,7 +118,7 @@ impl<'r, 's> Exec<'r, 's> {
             let understand = cap.for_understand(&map, &self.options.understand_prompt);
             let (prd, branch) = self.stories()?;
             let run = self.options.run_cap.for_run(&prd);
-            if asks && !understand.has_work() && progress.understand.is_none() && approved {
+            if asks && !understand.has_work() && progress.understand.is_none() {
                 let reason = "no topics are left to map".to_owned();
                 self.session.record(Note { reason, ..Note::default() })?;
                 progress.understand = Some(Consent::Refused);
@@ -123,8 +145,17 @@ impl<'r, 's> Exec<'r, 's> {
                                 | UnderstandEnd::Quit
                         )
                     );
+                    if let Ended::By(UnderstandEnd::OutOfIterations { mapped, left }) = &ended {
+                        let left = left.map_or(String::new(), |left| format!(", {left} left"));
+                        let reason = format!("mapping: {mapped} topics mapped{left}");
+                        self.session.record(Note { reason, ..Note::default() })?;
+                    }
                     if !goes_on {
                         return Ok(ExecOutcome::Understanding(ended));
+                    }
+                    if let Some(approved_prd_at) = state.approved_prd_at {
+                        let mapped = Mapped { approved_prd_at };
+                        MAPPED.save(&self.session.context.state, WORKFLOW, &mapped)?;
                     }
                     progress.understood = true;
                     continue;
@@ -149,7 +180,15 @@ impl<'r, 's> Exec<'r, 's> {
 
     /// Returns the stories with what passes on the branch that they are implemented on, and the name of that branch.
     fn stories(&self) -> Result<(Prd, String), WorkflowError> {
-        let prd = self.store.prd()?.valid().unwrap_or_else(no_stories);
+        let Some(prd) = self.store.prd()?.valid() else {
+            return Err(WorkflowError::StateFile {
+                path: self.store.prd_path(),
+                reason:
+                    "it has no stories any more, although a PRD was approved; restore it, or plan \
+                         the goal again"
+                        .to_owned(),
+            });
+        };
         let branch = match &self.options.branch {
             None => prd.branch_name.clone(),
             Some(named) if named.is_empty() => self.project.run_branch()?,
@@ -194,8 +233,4 @@ impl<'r, 's> Exec<'r, 's> {
         let options = UnderstandOptions { iterations, listed, pause: RoundPause::default() };
         Understand::new(self.session, self.project, self.person, options).run()
     }
-}
-
-fn no_stories() -> Prd {
-    Prd { branch_name: String::new(), user_stories: Vec::new() }
 }

@@ -26,6 +26,7 @@ use crate::workflow::driver::{
     Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
 };
 use crate::workflow::home_committer::CommittedFile;
+use crate::workflow::overview::passing_on_branch;
 use crate::workflow::project::{Project, work_root};
 use crate::workflow::{WorkflowError, unfinished};
 
@@ -157,8 +158,18 @@ impl<'r, 's> Interview<'r, 's> {
     fn choose_existing(&mut self, prd: &Prd) -> Result<Turn<InterviewEnd>, WorkflowError> {
         let path =
             from_root(&self.session.context.workspace.root, &self.store.prd_path()).to_string();
+        let session = &self.session.context;
+        let commits = session.config.git.commit_home;
+        let branch = prd.branch_name.clone();
+        let (laid, _) = passing_on_branch(
+            &session.git(),
+            &self.store.prd_path(),
+            prd.clone(),
+            &branch,
+            commits,
+        )?;
         let mut context = vec![format!("A PRD already exists ({path}):")];
-        context.extend(prd.summary());
+        context.extend(laid.summary());
         let options = ["update it", "overwrite it"];
         let inquiry = Inquiry {
             id: "existing",

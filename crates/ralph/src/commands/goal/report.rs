@@ -57,18 +57,32 @@ pub(super) fn report_interview(
             print("not_approved", None)?;
             Ok(Exit::Done)
         }
-        InterviewEnd::NotValid { problems } => Err(CliError::failed(format!(
-            "the planner's answers were not valid\n{}",
-            problems.join("\n")
-        ))
-        .hint(format!("`plan_transcript.md` in home has them; `{again}` tries again"))),
-        InterviewEnd::NoDraft { turns } => Err(CliError::failed(format!(
-            "the planner used all of {} without a draft to review",
-            plural(u64::from(*turns), "turn")
-        ))
-        .hint(format!("`{again}` continues; another model may do better (--model)"))),
-        InterviewEnd::Missing(missing) => Err(missing_reply(missing)),
+        InterviewEnd::NotValid { problems } => {
+            print("not_valid", Some(problems.join("; ")))?;
+            Err(CliError::failed(format!(
+                "the interviewer's answers were not valid\n{}",
+                problems.join("\n")
+            ))
+            .hint(format!("`plan_transcript.md` in home has them; `{again}` tries again")))
+        }
+        InterviewEnd::NoDraft { turns } => {
+            print("no_draft", None)?;
+            Err(CliError::failed(format!(
+                "the interviewer used all of {} without a draft to review",
+                plural(u64::from(*turns), "turn")
+            ))
+            .hint(format!("`{again}` continues; another model may do better (--model)")))
+        }
+        InterviewEnd::Missing(missing) => {
+            let (result, reason) = match missing {
+                MissingReply::Answer { id, .. } => ("needs_answer", id.clone()),
+                MissingReply::Consent(step) => ("needs_consent", step.flag().to_owned()),
+            };
+            print(result, Some(reason))?;
+            Err(missing_reply(missing))
+        }
         InterviewEnd::Violation { paths, diff } => {
+            print("violation", Some(paths.join(", ")))?;
             Err(violation("the interviewer", paths, diff.as_ref()))
         }
     }
@@ -152,6 +166,10 @@ pub(super) fn report_understanding(
             };
             let reason = format!("{how}: {left}; `ralph understand` continues");
             (exit, "out_of_iterations", reason)
+        }
+        UnderstandEnd::Repeated { reason, times } => {
+            let reason = format!("the same failure {times} times in a row: {reason}");
+            (Exit::Unfinished, "repeated", reason)
         }
         UnderstandEnd::Violation { paths, diff } => {
             return Err(violation("the mapper", paths, diff.as_ref()));

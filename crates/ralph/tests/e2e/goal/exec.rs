@@ -161,6 +161,15 @@ fn understanding_right_after_planning_changes_the_map_alone() {
     let mut changed: Vec<&str> = changed.lines().map(|line| line[2..].trim()).collect();
     changed.sort_unstable();
     assert_eq!(changed, ["dirty.txt", "ralph/codebase_map.md"]);
+    // Mapping is over: only the run is asked about again, although topics are left.
+    let said = desk.typed(0, &["exec", "--resume"], "n\n");
+    assert!(said.contains("Start `ralph run` now?"), "{said}");
+    assert!(!said.contains("Run `ralph understand` now?"), "{said}");
+    assert_eq!(desk.roles(), ["interviewer", "mapper", "mapper"]);
+    // A PRD that was emptied afterwards is no reason to call everything done.
+    desk.write("ralph/prd.json", "{\"branchName\": \"x\", \"userStories\": []}\n");
+    let finished = desk.exits(1, &["exec", "--resume", "--non-interactive"]);
+    assert!(finished.stderr.contains("it has no stories any more"), "{finished}");
 }
 
 /// Whatever was agreed to: after a mapper that changed what it must not, no run starts.
