@@ -159,7 +159,7 @@ pub(crate) enum Notice {
     /// The program runs.
     Started { pid: i32 },
     /// It could not be started.
-    Failed { message: String },
+    Failed { message: String, is_programs_fault: bool },
     /// It ended, and all its descendants.
     Ended {
         code: Option<i32>,
@@ -333,7 +333,7 @@ impl Guard {
         let mark = assignment.mark();
         let (program, tracer) = match assignment.start() {
             Ok(started) => started,
-            Err(error) => return Some(Notice::Failed { message: error.to_string() }),
+            Err(error) => return Some(failed(&error)),
         };
         self.strays = Some(Strays::of(program.as_raw_nonzero().get(), mark));
         if self.realm == Realm::Namespace {
@@ -568,8 +568,10 @@ impl Assignment {
         });
         let spawned = command.spawn();
 
-        let child =
-            spawned.map_err(|error| named(&error, &command.get_program().to_string_lossy()))?;
+        let child = spawned.map_err(|error| {
+            let program = command.get_program().to_string_lossy().into_owned();
+            io::Error::other(NotExecuted { program, error })
+        })?;
         let raw = i32::try_from(child.id()).map_err(io::Error::other)?;
         // If memory runs out, the run must be killed before its guard.
         host::make_expendable(raw);
@@ -589,8 +591,29 @@ fn note_end(note: Option<&EndNote>) {
 
 /// Reports that a run could not begin. Returns the exit code.
 fn fail(control: &mut Control, error: &io::Error) -> i32 {
-    let _ = control.send(&Notice::Failed { message: error.to_string() });
+    let _ = control.send(&failed(error));
     70
+}
+
+/// Returns the report of a run that could not begin. Only a failed exec is the program's fault, and only with an error
+/// that its file causes: no interpreter, no known format. Everything else is a fault of the machine.
+fn failed(error: &io::Error) -> Notice {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<NotExecuted>());
+    let is_programs_fault = cause.is_some_and(|cause| {
+        let errno = cause.error.raw_os_error();
+        errno.is_some_and(|errno| {
+            [libc::ENOENT, libc::ENOEXEC, libc::EACCES, libc::ENOTDIR, libc::ELOOP].contains(&errno)
+        })
+    });
+    Notice::Failed { message: error.to_string(), is_programs_fault }
+}
+
+/// A program that could not be executed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start `{program}`: {error}")]
+struct NotExecuted {
+    program: String,
+    error: io::Error,
 }
 
 /// How long to tolerate processes that exist but cannot be found.

@@ -31,6 +31,8 @@ const GONE: i32 = 0;
 #[derive(Debug, Default)]
 pub struct Launcher {
     process: Option<Process>,
+    /// It was killed from outside after the harness had confined itself. Another would inherit the restrictions.
+    was_lost: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 pub fn end_idle() {
     let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
     for process in idle {
-        drop(Launcher { process: Some(process) }.ended());
+        drop(Launcher { process: Some(process), was_lost: false }.ended());
     }
 }
 
@@ -69,7 +71,13 @@ impl Launcher {
             if let Ok(pid) = process.launch(given) {
                 return Ok(pid);
             }
-            self.end();
+            self.lose();
+        }
+        if self.was_lost {
+            return Err(io::Error::other(
+                "the process that starts the runs was killed, and Ralph, which is confined by now, cannot start \
+                 another; start Ralph again",
+            ));
         }
         self.process.insert(Process::idle_or_new()?).launch(given)
     }
@@ -79,7 +87,7 @@ impl Launcher {
         let Some(process) = &mut self.process else { return };
         let guard = process.guard.take();
         if guard.is_some() && process.told().is_err() {
-            self.end();
+            self.lose();
             // If the launcher was killed, its guard was reparented to us.
             wait_for(guard);
         }
@@ -88,6 +96,11 @@ impl Launcher {
     /// The launcher's own process, which belongs to no run.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.process.as_ref().and_then(|process| i32::try_from(process.child.id()).ok())
+    }
+
+    fn lose(&mut self) {
+        self.end();
+        self.was_lost = sandbox::is_confined();
     }
 
     fn ended(mut self) -> Launcher {

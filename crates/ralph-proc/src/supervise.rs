@@ -102,6 +102,9 @@ impl Finished {
 pub enum SuperviseError {
     #[error("{0}")]
     NotStarted(String),
+    /// The program was found, but its file cannot be executed.
+    #[error("{0}")]
+    NotExecutable(String),
     #[error("cannot start the guard")]
     Guard(#[source] io::Error),
     #[error(
@@ -329,7 +332,12 @@ impl<'a> Session<'a> {
             if spoke {
                 match self.notice()? {
                     Notice::Started { .. } => {}
-                    Notice::Failed { message } => return Err(SuperviseError::NotStarted(message)),
+                    Notice::Failed { message, is_programs_fault: true } => {
+                        return Err(SuperviseError::NotExecutable(message));
+                    }
+                    Notice::Failed { message, .. } => {
+                        return Err(SuperviseError::NotStarted(message));
+                    }
                     Notice::Ended { code, signal, was_ordered, cpu, leftovers, looked } => {
                         return Ok(Ended { code, signal, was_ordered, cpu, leftovers, looked });
                     }

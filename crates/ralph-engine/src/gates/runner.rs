@@ -156,6 +156,30 @@ fn output(
     job: &Job<'_>,
     path: Utf8PathBuf,
 ) -> Result<GateOutput, GateError> {
+    let of_log = |source| PathError::new("read", &path, source);
+    let sha256 = digest::of_file(&path).map_err(of_log)?;
+    let last = shortened(context, job, &path, tail::of_file)?;
+    Ok(GateOutput { sha256, path: path.into_string(), last })
+}
+
+/// Returns the end of a command's output with more lines than its result has.
+pub(super) fn recent_output(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    output: &GateOutput,
+) -> Result<String, GateError> {
+    shortened(context, job, Utf8Path::new(&output.path), tail::window_of_file)
+}
+
+type ReadTail = fn(&Utf8Path, &[tail::Alias<'_>]) -> io::Result<String>;
+
+/// Reads a command's output without the paths of this machine.
+fn shortened(
+    context: &GateContext<'_>,
+    job: &Job<'_>,
+    path: &Utf8Path,
+    read: ReadTail,
+) -> Result<String, GateError> {
     let home = context.environment.text("HOME").unwrap_or_default();
     let aliases = [
         (job.tree.as_str(), ""),
@@ -163,11 +187,8 @@ fn output(
         (context.state.directory().as_str(), "…"),
         (home.as_str(), "~"),
     ];
-    let of_log = |source| PathError::new("read", &path, source);
-    let sha256 = digest::of_file(&path).map_err(of_log)?;
-    let last = tail::of_file(&path, &aliases).map_err(of_log)?;
-    let last = without_unmentioned(context, &last);
-    Ok(GateOutput { sha256, path: path.into_string(), last })
+    let text = read(path, &aliases).map_err(|source| PathError::new("read", path, source))?;
+    Ok(without_unmentioned(context, &text))
 }
 
 /// Leaves out the names of withheld variables, which the log has, except those that the command itself mentions: the end
@@ -303,8 +324,8 @@ fn ended(finished: Result<Finished, SuperviseError>) -> Result<CommandEnd, GateE
     let machine = |message: String| CommandEnd::CouldNotRun(Obstacle::Machine { message });
     let finished = match finished {
         Ok(finished) => finished,
-        // It was found and may be executed, so what is wrong is in it: no interpreter, not a program.
-        Err(SuperviseError::NotStarted(message)) => {
+        // What is wrong is in the work: no interpreter, not a program.
+        Err(SuperviseError::NotExecutable(message)) => {
             return Ok(CommandEnd::CouldNotRun(Obstacle::Setup { message }));
         }
         Err(error) => {

@@ -19,6 +19,15 @@ pub(super) type Alias<'a> = (&'a str, &'a str);
 
 /// Returns the end of a log. `aliases` are tried in order: deeper directories first.
 pub(super) fn of_file(path: &Utf8Path, aliases: &[Alias<'_>]) -> io::Result<String> {
+    Ok(end_of(&read_window(path)?, aliases, MOST_LINES))
+}
+
+/// Returns all lines of a log's last 16 KiB.
+pub(super) fn window_of_file(path: &Utf8Path, aliases: &[Alias<'_>]) -> io::Result<String> {
+    Ok(end_of(&read_window(path)?, aliases, usize::MAX))
+}
+
+fn read_window(path: &Utf8Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let start = length.saturating_sub(WINDOW);
@@ -30,10 +39,10 @@ pub(super) fn of_file(path: &Utf8Path, aliases: &[Alias<'_>]) -> io::Result<Stri
         let first = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
         bytes.drain(..first);
     }
-    Ok(of_text(&String::from_utf8_lossy(&bytes), aliases))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn of_text(text: &str, aliases: &[Alias<'_>]) -> String {
+fn end_of(text: &str, aliases: &[Alias<'_>], most_lines: usize) -> String {
     let mut text = printable(text);
     for (directory, name) in aliases {
         if directory.len() < 2 {
@@ -46,7 +55,7 @@ fn of_text(text: &str, aliases: &[Alias<'_>]) -> String {
     }
     let lines: Vec<&str> =
         text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+    let last = &lines[lines.len().saturating_sub(most_lines)..];
     let cut = |line: &&str| match line.char_indices().nth(MOST_CHARACTERS) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => (*line).to_owned(),
@@ -72,16 +81,22 @@ mod tests {
 
     #[test]
     fn paths_are_named_from_the_checkout_and_nothing_else_is_told() {
-        let said =
-            of_text("--> /s/state/co/src/a.rs:3\nin /s/state/co\n/s/state/x\n/home/me/y", ALIASES);
+        let said = end_of(
+            "--> /s/state/co/src/a.rs:3\nin /s/state/co\n/s/state/x\n/home/me/y",
+            ALIASES,
+            MOST_LINES,
+        );
         assert_eq!(said, "--> src/a.rs:3\nin .\n…/x\n~/y");
-        assert_eq!(of_text("a/b", &[("/", "~"), ("", "~")]), "a/b");
+        assert_eq!(end_of("a/b", &[("/", "~"), ("", "~")], MOST_LINES), "a/b");
     }
 
     #[test]
     fn colours_and_what_was_written_over_are_left_out() {
-        assert_eq!(of_text("\u{1b}[31mred\u{1b}[0m\r50%\r\n\n\u{7}x \n", &[]), "red\n50%\nx");
-        assert_eq!(of_text("end\u{1b}[", &[]), "end");
+        assert_eq!(
+            end_of("\u{1b}[31mred\u{1b}[0m\r50%\r\n\n\u{7}x \n", &[], MOST_LINES),
+            "red\n50%\nx"
+        );
+        assert_eq!(end_of("end\u{1b}[", &[], MOST_LINES), "end");
     }
 
     #[test]

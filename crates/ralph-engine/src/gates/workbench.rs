@@ -298,10 +298,10 @@ impl<'a> Workbench<'a> {
         }
         let is_filled = unfilled.submodules.is_empty() && unfilled.lfs.is_empty();
         let problem = match self.set_up(&checkout, &warm, is_filled, tell)? {
-            None => self.unfilled(&checkout)?,
+            None => self.unfilled(&checkout)?.map(|message| Obstacle::Setup { message }),
             problem => problem,
         };
-        Ok(problem.map(|message| Obstacle::Setup { message }))
+        Ok(problem)
     }
 
     /// Returns the ignored files of the person's that come along.
@@ -316,7 +316,7 @@ impl<'a> Workbench<'a> {
         warm: &[Utf8PathBuf],
         is_filled: bool,
         tell: Tell<'_>,
-    ) -> Result<Option<String>, GateError> {
+    ) -> Result<Option<Obstacle>, GateError> {
         if self.setup.is_empty() {
             return Ok(None);
         }
@@ -347,7 +347,7 @@ impl<'a> Workbench<'a> {
                 )
         };
         if let Err(error) = checkout.put_tracked_back(&is_pointer) {
-            return Ok(Some(error.to_string()));
+            return Ok(Some(Obstacle::Setup { message: error.to_string() }));
         }
         if !checkout.has_additions(&self.caches, &self.copied()?)? {
             let is_there = |cache: &&Utf8PathBuf| checkout.worktree().join(cache).is_dir();
@@ -426,13 +426,13 @@ pub(crate) struct SetupPlace<'a> {
     pub(crate) caches: &'a Utf8Path,
 }
 
-/// Runs the commands of `setup`, one after the other; returns what went wrong with one.
+/// Runs the commands of `setup`, one after the other; returns what went wrong with one. A fault of the machine stays one.
 pub(crate) fn run_setup(
     context: &GateContext<'_>,
     setup: &[Vec<String>],
     place: &SetupPlace<'_>,
     tell: Tell<'_>,
-) -> Result<Option<String>, GateError> {
+) -> Result<Option<Obstacle>, GateError> {
     for argv in setup {
         tell(JournalEvent::from(SetupStarted {
             item: context.item.map(str::to_owned),
@@ -456,12 +456,15 @@ pub(crate) fn run_setup(
             CommandEnd::Exited(exit) if exit.is_success() => continue,
             CommandEnd::Exited(exit) => exit.to_string(),
             CommandEnd::TimedOut => "timed out".to_owned(),
+            CommandEnd::CouldNotRun(obstacle @ Obstacle::Machine { .. }) => {
+                return Ok(Some(obstacle));
+            }
             CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
         };
         let command = argv.join(" ");
-        let said = telling(&done.output.last);
+        let said = telling(&runner::recent_output(context, &job, &done.output)?);
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-        return Ok(Some(format!("`{command}`: {why}{said}")));
+        return Ok(Some(Obstacle::Setup { message: format!("`{command}`: {why}{said}") }));
     }
     Ok(None)
 }

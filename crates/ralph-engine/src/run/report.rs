@@ -226,7 +226,7 @@ pub(super) fn end_of(
 ) -> RunEnd {
     let finished = match finished {
         Ok(finished) => finished,
-        Err(SuperviseError::NotStarted(reason)) => {
+        Err(SuperviseError::NotStarted(reason) | SuperviseError::NotExecutable(reason)) => {
             return RunEnd::NotStarted { reason: reason.clone() };
         }
         Err(error) => {
