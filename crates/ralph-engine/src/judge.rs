@@ -12,7 +12,7 @@ use ralph_model::build::Work;
 use ralph_model::checks::{ChangedCheck, CheckClass, ChecksFinding};
 use ralph_model::contract::Completion;
 use ralph_model::evidence::{CommitEvidence, Evidence, RewrittenRef, UnsoundClone, is_state_file};
-use ralph_model::gate::{Attribution, Effect, GateReport};
+use ralph_model::gate::{Effect, GateReport};
 use ralph_model::id::{CommitId, TreeId};
 use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{
@@ -385,9 +385,7 @@ impl Case {
             _ => None,
         };
         let asked = gates.into_iter().flat_map(|gates| gates.with(Effect::Question));
-        asked.filter(|report| {
-            matches!(report.attribution, Attribution::RedBeforeAndAfter | Attribution::Flaky)
-        })
+        asked.filter(|report| report.attribution.needs_verifier())
     }
 
     /// Returns these gates of a merge by name, each with what a verifier is asked about it.

@@ -357,17 +357,25 @@ impl Attribution {
 }
 
 impl Attribution {
+    /// Whether a verifier has to approve it before the work lands: no test may be left, or the result is not certain.
+    pub const fn needs_verifier(&self) -> bool {
+        matches!(
+            self,
+            Attribution::RedBeforeAndAfter
+                | Attribution::Flaky
+                | Attribution::TestsGone { candidate: None | Some(0), .. }
+        )
+    }
+
     /// Returns the level of proof for accepted work; `None` if it is as if there were no gate.
     pub const fn level(&self) -> Option<ProofLevel> {
         match self {
             Attribution::ProvedNothing => None,
-            // Whether missing tests still pass is known from the run with the anchor's checks.
-            Attribution::Passed | Attribution::TestsGone { candidate: Some(_), .. } => {
-                Some(ProofLevel::GatesPassed)
-            }
-            Attribution::Flaky | Attribution::TestsGone { candidate: None, .. } => {
+            Attribution::Flaky | Attribution::TestsGone { candidate: None | Some(0), .. } => {
                 Some(ProofLevel::ChecksChanged)
             }
+            // Whether missing tests still pass is known from the run with the anchor's checks.
+            Attribution::Passed | Attribution::TestsGone { .. } => Some(ProofLevel::GatesPassed),
             _ => Some(ProofLevel::NotProven),
         }
     }

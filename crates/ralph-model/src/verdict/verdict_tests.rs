@@ -250,7 +250,10 @@ impl Case {
         let attributions = self.attributions();
         let says = |one: &Attribution| *one != Attribution::ProvedNothing;
         let second = |one: &Attribution| {
-            matches!(one, Attribution::Flaky | Attribution::TestsGone { candidate: None, .. })
+            matches!(
+                one,
+                Attribution::Flaky | Attribution::TestsGone { candidate: None | Some(0), .. }
+            )
         };
         let passes = |one: &Attribution| {
             matches!(one, Attribution::Passed | Attribution::TestsGone { candidate: Some(_), .. })
