@@ -77,6 +77,7 @@ pub(super) fn examine(project: &DetectedProject<'_>) -> Option<Found> {
             Keeper::Venv(name) => {
                 found.setup.extend(venv_setup(project, name, manifest.as_ref(), runner.command));
                 found.cache.push(name.to_owned());
+                found.cache.extend(build_output(project, manifest.as_ref(), &found.setup));
             }
             _ => found.setup.extend(keeper.setup(project)),
         }
@@ -209,6 +210,24 @@ fn venv_setup(
         setup.push(project.run_here(&install));
     }
     setup
+}
+
+/// Returns the directory that setuptools leaves in the tree when it installs a project with `-e`. If it were removed
+/// with the rest of what git ignores, `setup` would run again before every gate.
+fn build_output(
+    project: &DetectedProject<'_>,
+    manifest: Option<&toml::Table>,
+    setup: &[Vec<String>],
+) -> Option<String> {
+    let is_editable = setup.iter().any(|command| command.iter().any(|word| word == "-e"));
+    let backend =
+        manifest.and_then(|table| table.get("build-system")?.get("build-backend")?.as_str());
+    let is_setuptools = backend.is_none_or(|backend| backend.starts_with("setuptools"));
+    let name = manifest.and_then(|table| table.get("project")?.get("name")?.as_str())?;
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let place = if project.has_directory("src") { "src/" } else { "" };
+    (is_editable && is_setuptools).then(|| project.path(&format!("{place}{name}.egg-info")))
 }
 
 /// Returns pip's arguments for the project itself, and whether they install pytest.
