@@ -1,7 +1,8 @@
 //! The mailbox: the directory for notes between agent and harness, in the workspace or in a slot.
 //!
 //! Other tools use `.ralph/` too. A mark in the `.gitignore` of Ralph's own mailbox identifies it; a directory without
-//! that mark belongs to another tool and is never written to. Agents write here freely, so anything except a regular
+//! that mark belongs to another tool and is never written to, unless it holds nothing but a plan that a person wrote for
+//! the loop. Agents write here freely, so anything except a regular
 //! file counts as absent, and files are replaced atomically.
 
 pub(crate) mod exchange;
@@ -24,10 +25,13 @@ const IGNORE: &str = "# ralph-mailbox: notes between Ralph and its agents, not f
 /// The largest file that is read.
 const LARGEST: usize = 1 << 20;
 
+/// The files that a person may write before the first loop.
+const PLANS: [&str; 2] = ["plan.md", "plan.tsx"];
+
 /// The state of the mailbox path on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MailboxState {
-    /// Nothing, or an empty directory.
+    /// Nothing, or a directory with nothing but plans in it.
     Free,
     Ours,
     Foreign,
@@ -46,7 +50,10 @@ pub(crate) fn inspect(path: &Utf8Path) -> Result<MailboxState, PathError> {
         return Ok(MailboxState::Ours);
     }
     // A Ralph killed while writing the mark left only a temporary file.
-    let is_ours = |entry: &DiskEntry| entry.name.to_str().is_some_and(is_temporary);
+    let is_ours = |entry: &DiskEntry| {
+        let is_plan = |name| PLANS.contains(&name) && matches!(entry.kind, Ok(FileKind::File));
+        entry.name.to_str().is_some_and(|name| is_temporary(name) || is_plan(name))
+    };
     let empty = disk::list(path).map_err(error)?.iter().all(is_ours);
     Ok(if empty { MailboxState::Free } else { MailboxState::Foreign })
 }

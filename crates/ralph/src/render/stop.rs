@@ -35,11 +35,11 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             (Exit::Unfinished, text, Some(then))
         }
         Stop::Unexplained { item, question } => {
-            let text = format!("{item} waits for you: {}", one_line(question, 1500));
+            let text = format!("{item} waits for you: {}", whole(question, 1500));
             (Exit::PersonNeeded, text, Some(format!("  then `{again}` continues")))
         }
         Stop::Waiting { item, question, asked } => {
-            let question = one_line(question, 600);
+            let question = whole(question, 600);
             let text = format!("{item} waits for you: {question}");
             let answer = |yes: &str| {
                 format!("  `ralph answer {item} yes` {yes}; any other answer goes to the next run")
@@ -56,6 +56,13 @@ pub(crate) fn describe(stop: &Stop, again: &str, retry: &str) -> (Exit, String, 
             (Exit::Unfinished, text, None)
         }
     }
+}
+
+/// Returns all lines of a question as one line: its options are often below its first line.
+fn whole(question: &str, most: usize) -> String {
+    let lines: Vec<&str> =
+        question.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    one_line(&lines.join(" / "), most)
 }
 
 /// Returns only the reason, for programs.

@@ -31,6 +31,9 @@ pub(super) fn present_plans(mailbox: &Mailbox) -> Vec<PlanMark> {
     found.collect()
 }
 
+/// How many failed checks of a plan are named to the person; the mailbox has all.
+const MOST_FAILS_NAMED: usize = 3;
+
 impl Phased<'_, '_> {
     /// Returns the plan that counts.
     pub(super) fn plan(&self) -> Option<FoundPlan> {
@@ -63,9 +66,13 @@ impl Phased<'_, '_> {
         };
         let told = match &verdict {
             PlanVerdict::Invalid { plan, report } => {
-                let fails = report.lines().filter(|line| line.starts_with("FAIL")).count();
-                let checks = if fails == 1 { "check" } else { "checks" };
-                Some(format!("{} is not valid: {fails} {checks} failed", plan.file))
+                let fails: Vec<&str> =
+                    report.lines().filter(|line| line.starts_with("FAIL")).collect();
+                let checks = if fails.len() == 1 { "check" } else { "checks" };
+                let first = fails[..fails.len().min(MOST_FAILS_NAMED)].join("; ");
+                let more = if fails.len() > MOST_FAILS_NAMED { "; …" } else { "" };
+                let (file, count) = (&plan.file, fails.len());
+                Some(format!("{file} is not valid: {count} {checks} failed: {first}{more}"))
             }
             PlanVerdict::Valid { plan, .. } if record.phase == LoopPhase::Plan => {
                 Some(format!("{} is valid; the phase is BUILD", plan.file))
