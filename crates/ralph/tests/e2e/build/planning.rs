@@ -331,7 +331,7 @@ fn a_spec_of_which_no_planner_made_tasks_is_not_built() {
 fn without_a_spec_to_plan_those_there_are_are_named() {
     let site = Site::new(PLANNER);
     let finished = site.exits(2, &["plan"]);
-    assert!(finished.stderr.contains(&format!("there are: {SPEC}")), "{finished}");
+    assert!(finished.stderr.contains(&format!("specs: {SPEC}")), "{finished}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_builder_that_touches_the_plan_loses_that_and_nothing_of_its_work_beside_it(
     siblings.site.place.env.in_place();
     // It may have been the person.
     let asked = siblings.exits(3, &["build", "1"]);
-    assert!(asked.stderr.contains("alpha/ralph/plan.jsonl. Nobody can tell"), "{asked}");
+    assert!(asked.stderr.contains("alpha/ralph/plan.jsonl. Ralph cannot tell"), "{asked}");
     assert_eq!(siblings.record("task")["s"], "p");
     assert_eq!(fs::read_to_string(siblings.path("beta/b.txt")).unwrap(), "fine\n");
     siblings.exits(0, &["build"]);
