@@ -69,9 +69,14 @@ impl TerminalPerson {
         if self.edits {
             return edit();
         }
-        let mut text = String::new();
+        let (mut text, mut is_paste) = (String::new(), false);
         loop {
-            let line = match read_line(if text.is_empty() { "> " } else { ". " }) {
+            let prompt = match (text.is_empty(), is_paste) {
+                (true, _) => "> ",
+                (false, true) => "",
+                (false, false) => ". ",
+            };
+            let line = match read_line(prompt) {
                 Ok(Some(line)) => line,
                 Ok(None) if text.is_empty() => return Typed::End,
                 Ok(None) => return Typed::Text(text),
@@ -80,7 +85,8 @@ impl TerminalPerson {
             let continued = line.strip_suffix('\\');
             text.push_str(continued.unwrap_or(&line));
             // The remaining lines of a paste belong to this answer, not to the next question.
-            if continued.is_none() && !has_pasted_line() {
+            is_paste = continued.is_none() && has_pasted_line();
+            if continued.is_none() && !is_paste {
                 return Typed::Text(text);
             }
             text.push('\n');

@@ -285,7 +285,7 @@ fn what_a_run_hides_from_git_is_named() {
     stage.write("mine.cfg", "local\n");
     let work = "ok; echo x >>README.md; git update-index --assume-unchanged README.md; claim";
     let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, work)]);
-    ended.exits(0).says("not to look at what the run left in README.md");
+    ended.exits(0).says("the run configured git to ignore its changes in README.md");
     assert!(!ended.finished.stderr.contains("mine.cfg"), "{}", ended.finished);
 }
 

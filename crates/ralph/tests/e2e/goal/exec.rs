@@ -180,7 +180,7 @@ fn a_mapper_that_changes_the_code_ends_it() {
     desk.configure("boundary = \"detect\"");
     let consents = ["--approve-prd", "--approve-understand", "--approve-run"];
     let finished = desk.exits(1, &[&["exec", GOAL, "--non-interactive"][..], &consents].concat());
-    assert!(finished.stderr.contains("the mapper changed what it must not"), "{finished}");
+    assert!(finished.stderr.contains("the mapper made forbidden changes"), "{finished}");
     assert!(finished.stderr.contains("new.txt"), "{finished}");
     assert_eq!(desk.roles(), ["interviewer", "mapper"]);
     assert_eq!(desk.git(&["branch", "--list"]), "* main");

@@ -198,7 +198,7 @@ fn the_interviewer_writes_nothing() {
     desk.configure("boundary = \"detect\"");
     let before = desk.outside();
     let finished = desk.exits(1, &PLAN_UNASKED);
-    assert!(finished.stderr.contains("the interviewer changed what it must not"), "{finished}");
+    assert!(finished.stderr.contains("the interviewer made forbidden changes"), "{finished}");
     assert_eq!(desk.outside(), before);
 
     let desk = Desk::new(&script);
@@ -206,7 +206,7 @@ fn the_interviewer_writes_nothing() {
     desk.configure("boundary = \"detect\"");
     let before = desk.outside();
     let finished = desk.exits(1, &PLAN_UNASKED);
-    assert!(finished.stderr.contains("the interviewer changed what it must not"), "{finished}");
+    assert!(finished.stderr.contains("the interviewer made forbidden changes"), "{finished}");
     for path in ["new.txt", "README.md"] {
         assert!(finished.stderr.contains(path), "{finished}");
     }

@@ -158,7 +158,7 @@ fn what_is_no_spec_is_a_goal_and_flags_settle_it() {
         assert_eq!(desk.state()["goal"], goal);
     }
     let finished = desk.exits(2, &["plan", "greet", "--approve-prd"]);
-    assert!(finished.stderr.contains("about a goal"), "{finished}");
+    assert!(finished.stderr.contains("apply only to goals"), "{finished}");
     let finished = desk.exits(2, &["plan", "dark mode", "--yes"]);
     assert!(finished.stderr.contains("--approve-prd"), "{finished}");
 }

@@ -116,7 +116,7 @@ fn the_mailbox_is_copied_in_at_the_start_and_out_at_each_wait_and_end() {
         site.write(".ralph/notes.md", "A note.\n");
     });
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("yours is in intent.md.yours"), "{said}");
+    assert!(said.contains("your version is in intent.md.yours"), "{said}");
     assert_eq!(site.mail("intent.md"), "The agent's.\n");
     assert_eq!(site.mail("intent.md.yours"), "The person's, meanwhile.\n");
     assert_eq!(site.mail("notes.md"), "A note.\n");
