@@ -92,7 +92,7 @@ impl Flow {
              [{worker} 1]\nwrite hello.txt hello\ncommit \"work\" hello.txt\n\
              run touch begun; while [ ! -e {} ]; do sleep 0.02; done; rm begun\n{claim}\
              [{worker}]\nrun echo again >> hello.txt; git commit -qam again\n{claim}\
-             [verifier {asked}]\nexpect-prompt what the branch has become\nexpect-prompt `whole`\n{answer}\
+             [verifier {asked}]\nexpect-prompt merged with newer commits of the branch\nexpect-prompt `whole`\n{answer}\
              [verifier]\nrun ralph task accept || true\n{VERIFIES}",
             go.display()
         );
