@@ -187,11 +187,11 @@ impl Clones {
     ) -> Result<LandingEnd, WorkflowError> {
         let level = LandedLevel::of_landing(request.level);
         let files = (request.files)(level)?;
-        let known = self.files_in_draft(&files)?;
+        let known = self.files_in_draft(request, &files)?;
         for _ in 0..TRIES {
             self.take_up_newer(session)?;
             self.sync(&session.context.state)?;
-            if self.files_in_draft(&files)? != known {
+            if self.files_in_draft(request, &files)? != known {
                 // What is to land was computed from them: the person's word comes first.
                 return Err(WorkflowError::Overtaken);
             }
@@ -224,13 +224,16 @@ impl Clones {
         Err(LandingError::Contended { branch: branches.join("`, `") }.into())
     }
 
-    /// Returns what the draft has of the files that land with the work.
+    /// Returns what the draft has of the files that land with the work, as they are to be or as they were judged.
     fn files_in_draft(
         &self,
+        request: &LandingRequest<'_>,
         files: &[(Utf8PathBuf, Vec<u8>)],
     ) -> Result<Vec<Option<Vec<u8>>>, WorkflowError> {
         let Some(draft) = &self.draft else { return Ok(Vec::new()) };
-        files.iter().map(|(path, _)| draft.file(&draft.in_commit(path))).collect()
+        let changed = files.iter().map(|(path, _)| draft.in_commit(path));
+        let judged = request.with.iter().map(|path| draft.inside().join(path));
+        changed.chain(judged).map(|path| draft.file(&path)).collect()
     }
 
     /// Returns the files of home that land with the work.

@@ -74,7 +74,7 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         let phase = phase_of(result);
-        if result.outcome == RunOutcome::Withdrawn {
+        if result.outcome == RunOutcome::Withdrawn || self.is_removed(&markers)? {
             // What is next is decided by what the person said.
             self.keep_given_up(phase)?;
             self.discard_run(result, Void::Ended)?;

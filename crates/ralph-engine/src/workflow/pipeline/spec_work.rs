@@ -302,7 +302,7 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
 impl SpecWork<'_, '_, '_> {
     fn next_step(&mut self) -> Result<WorkflowStep<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
-        if self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none() {
+        if self.is_removed(&markers)? {
             self.note("the spec was removed; work on it ends".to_owned())?;
             return Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Removed)));
         }
@@ -332,6 +332,11 @@ impl SpecWork<'_, '_, '_> {
                 Ok(WorkflowStep::Turn(Turn::End(SpecEnd::Failed { why, tries })))
             }
         }
+    }
+
+    /// Tells whether the person has removed the spec.
+    pub(super) fn is_removed(&self, markers: &Markers) -> Result<bool, WorkflowError> {
+        Ok(self.pipeline.store.text(self.spec.as_str())?.is_none() && markers.done.is_none())
     }
 
     /// Continues after a fact that no longer fits, because a person marked the spec as done meanwhile: their decision
