@@ -4,13 +4,14 @@
 //! It contains only what workflows, home and the plan need. Commands that show a repository to a person, mirrors and
 //! checkouts use git directly.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::git::commits::{CommitError, CommitRequest, Committed, commit_paths};
 use crate::git::direct::{commit_files, commit_replaced};
 use crate::git::evidence::{Dirt, FileStamp};
+use crate::git::home_copy::HomeChange;
 use crate::git::replaced::{HeldIndex, Replaced};
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
@@ -27,9 +28,15 @@ pub(crate) trait GitAccess: Send + Sync {
     fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError>;
     fn merge_base(&self, one: &Oid, other: &Oid) -> Result<Option<Oid>, GitError>;
     fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<PathChange>, GitError>;
+    fn tree_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<HomeChange>, GitError>;
     fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError>;
     fn status(&self) -> Result<Vec<StatusEntry>, GitError>;
     fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError>;
+    fn status_among(
+        &self,
+        directory: &Path,
+        among: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<StatusEntry>, GitError>;
     /// See [`Dirt::of`].
     fn dirt(&self, own: &[PathBuf]) -> Result<Dirt, GitError>;
     fn hidden(&self, own: &[PathBuf]) -> Result<Vec<(PathBuf, Option<FileStamp>)>, GitError>;
@@ -108,6 +115,10 @@ impl GitAccess for Git {
         Git::changes(self, from, to)
     }
 
+    fn tree_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<HomeChange>, GitError> {
+        Git::tree_changes(self, from, to)
+    }
+
     fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
         Git::file_at(self, commit, path)
     }
@@ -118,6 +129,14 @@ impl GitAccess for Git {
 
     fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
         Git::status_within(self, directory)
+    }
+
+    fn status_among(
+        &self,
+        directory: &Path,
+        among: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<StatusEntry>, GitError> {
+        Git::status_among(self, directory, among)
     }
 
     fn dirt(&self, own: &[PathBuf]) -> Result<Dirt, GitError> {

@@ -66,6 +66,9 @@ pub(crate) trait WorkRepository: JudgedRepository + Send + Sync {
         None
     }
 
+    /// Returns the person's repository, if this is a clone of it.
+    fn person(&self) -> Option<&dyn GitAccess>;
+
     /// Takes everything that refs lead to into the mirror, and these objects. Returns the refs.
     fn fill_mirror(&self, also: &[Oid]) -> Result<RefsSnapshot, MirrorError>;
 
@@ -140,6 +143,10 @@ impl WorkRepository for GateRepository {
 
     fn real(&self) -> Option<&GateRepository> {
         Some(self)
+    }
+
+    fn person(&self) -> Option<&dyn GitAccess> {
+        self.is_slot().then_some(&self.person)
     }
 
     fn fill_mirror(&self, also: &[Oid]) -> Result<RefsSnapshot, MirrorError> {

@@ -15,6 +15,7 @@ use ralph_model::plan::Record;
 use crate::files::simulated::{each_file_below, effect, get, put};
 use crate::git::commits::{CommitError, CommitRequest, Committed};
 use crate::git::evidence::{Dirt, DirtyPath, FileStamp, is_own};
+use crate::git::home_copy::{HomeBlob, HomeChange};
 use crate::git::replaced::Replaced;
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
@@ -485,6 +486,22 @@ impl GitAccess for SimulatedGit {
         }
     }
 
+    fn tree_changes(&self, from: &Oid, to: &Oid) -> Result<Vec<HomeChange>, GitError> {
+        let state = self.state();
+        let from = state.tree_at(from).unwrap_or_default();
+        let to = state.tree_at(to).unwrap_or_default();
+        let gone = from.keys().filter(|path| !to.contains_key(*path));
+        let gone = gone.map(|path| HomeChange { path: (**path).into(), after: None });
+        let written = to.iter().filter(|(path, blob)| from.get(*path) != Some(*blob));
+        let written = written.map(|(path, blob)| {
+            let after = Some(HomeBlob { mode: "100644".to_owned(), id: blob.id.clone() });
+            HomeChange { path: (**path).into(), after }
+        });
+        let mut changes: Vec<HomeChange> = gone.chain(written).collect();
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(changes)
+    }
+
     fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
         let tree = self.state().tree_at(commit).unwrap_or_default();
         Ok(tree.get(text_of(path)).map(|blob| blob.content.to_vec()))
@@ -497,6 +514,16 @@ impl GitAccess for SimulatedGit {
     fn status_within(&self, directory: &Path) -> Result<Vec<StatusEntry>, GitError> {
         let within = |path: &str| Path::new(path).starts_with(directory);
         Ok(self.dirty(within).into_iter().map(|dirty| dirty.entry).collect())
+    }
+
+    fn status_among(
+        &self,
+        directory: &Path,
+        among: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<StatusEntry>, GitError> {
+        let mut status = self.status_within(directory)?;
+        status.retain(|entry| among.contains(&entry.path));
+        Ok(status)
     }
 
     fn dirt(&self, own: &[PathBuf]) -> Result<Dirt, GitError> {

@@ -240,6 +240,10 @@ impl WorkRepository for SimulatedRepository {
         &self.git
     }
 
+    fn person(&self) -> Option<&dyn GitAccess> {
+        None
+    }
+
     fn fill_mirror(&self, _: &[Oid]) -> Result<RefsSnapshot, MirrorError> {
         effect(|| "git fetch into the mirror".to_owned());
         Ok(self.git.refs()?)

@@ -167,22 +167,37 @@ impl Project {
         // The first commit of a repository that has none is Ralph's: home has to begin somewhere.
         self.committer.begin_history(&context.workspace.root.join(CONFIG_FILE))?;
         let clones = Clones::open(&ClonesRequest { program, context, onto })?;
+        self.work_in(session, clones, |context, home| {
+            let program = &context.git();
+            let settings = GitSettings { sign: false, ..context.config.git.clone() };
+            let draft = Home { path: home.to_owned(), exists: true };
+            let plan = PlanFile::open(program, &context.state, &draft, Signing::Unsigned);
+            (HomeCommitter::open(program, home, &settings), plan)
+        })
+    }
+
+    /// Has runs work in these clones from now on; `open` opens what commits home in a draft of it.
+    pub(crate) fn work_in(
+        &mut self,
+        session: &mut Session<'_>,
+        clones: Clones,
+        open: impl FnOnce(&SessionContext, &Utf8Path) -> (HomeCommitter, PlanFile),
+    ) -> Result<LeftInFlight, WorkflowError> {
         // Before the checkout is looked at: half of a landing is not the person's doing.
         clones.follow_all()?;
         clones.take_up_newer(session)?;
         let context = &session.context;
         if let Some(home) = clones.home() {
-            let settings = GitSettings { sign: false, ..context.config.git.clone() };
             self.home = home.to_owned();
             stands_for(home, context.home_path());
             create_directory(home)?;
-            self.committer = HomeCommitter::open(program, home, &settings);
+            let (committer, plan) = open(context, home);
+            self.committer = committer;
             // What a killed Ralph had written to the draft and not committed is in flight all the same; what anybody else
             // has made of it is not.
             let note = context.state.uncommitted(context.home_path());
             let left = clones.restore_draft(&context.state, &read_written(&note)?)?;
-            let draft = Home { path: home.to_owned(), exists: true };
-            PlanFile::open(program, &context.state, &draft, Signing::Unsigned).commit()?;
+            plan.commit()?;
             self.committer.commit_files(&left, "ralph: save pending state")?;
             clear_note(&note)?;
         }
@@ -192,7 +207,7 @@ impl Project {
     }
 
     /// Commits what a workflow that was killed left in flight, and says so where it was found on refs alone.
-    fn publish_left(
+    pub(crate) fn publish_left(
         &mut self,
         session: &mut Session<'_>,
         left: &LeftInFlight,

@@ -264,11 +264,11 @@ impl Repositories {
 
     /// Takes the clones of a slot, each with its name and what is Ralph's own in it.
     pub(crate) fn of_slot(
-        clones: impl Iterator<Item = (String, GateRepository, Vec<PathBuf>, String)>,
+        clones: impl Iterator<Item = (String, Arc<dyn WorkRepository>, Vec<PathBuf>, String)>,
     ) -> Repositories {
         let found = clones.map(|(name, gates, own, branch)| TrackedRepository {
             name,
-            gates: Arc::new(gates),
+            gates,
             own,
             branch: Some(branch),
         });
@@ -838,13 +838,11 @@ fn begun_with(
     repository: &TrackedRepository,
     refs: &RefsSnapshot,
 ) -> Result<Vec<Oid>, WorkflowError> {
-    let real = repository.gates.real();
     // A clone contains only the person's commits, and judged work from which an item continues.
-    let is_slot = real.is_some_and(GateRepository::is_slot);
-    let mut begun = if is_slot { Vec::new() } else { refs.tips_of_persons() };
-    if let Some(real) = real {
-        begun.extend(real.person.refs()?.tips_of_persons());
-    }
+    let mut begun = match repository.gates.person() {
+        Some(person) => person.refs()?.tips_of_persons(),
+        None => refs.tips_of_persons(),
+    };
     begun.sort();
     begun.dedup();
     Ok(begun)

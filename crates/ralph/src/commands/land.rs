@@ -35,8 +35,7 @@ fn check(setup: &Setup, newer: &NewerMerge<'_>) -> Result<Assessment, CliError> 
     if pinned.gates.is_empty() {
         return Ok(Assessment::default());
     }
-    let worktree = newer.repository.git.place().worktree.clone().unwrap_or_default();
-    let room = GateRoom::open_trusted(setup, &worktree)?;
+    let room = GateRoom::open_trusted(setup, &newer.worktree())?;
     let context = room.context(setup, "ralph land");
     let screen = GateScreen::start(setup.ui, newer.merge.as_str(), room.boundary);
     let assessment =

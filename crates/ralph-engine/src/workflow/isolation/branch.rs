@@ -11,8 +11,8 @@ use super::{PersonsRepository, RACES, object};
 use crate::git::commits::Signing;
 use crate::git::evidence::is_own;
 use crate::git::landing::{
-    BranchTip, Carried, FileEdit, FollowOutcome, LandOutcome, Landing as BranchLanding,
-    LandingCommit, LandingError, MergeSides, NewerCommits, TipState, TreeMerge, WaitReason,
+    BranchTip, Carried, FileEdit, FollowOutcome, LandOutcome, LandingCommit, LandingError,
+    MergeSides, NewerCommits, TipState, TreeMerge, WaitReason,
 };
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitError, Head, Oid, PathChange, shown};
@@ -156,7 +156,6 @@ impl PersonsRepository {
 
     /// Returns where the branch stands, with all of it in the mirror.
     pub(super) fn standing(&self) -> Result<Standing, WorkflowError> {
-        let git = self.git();
         let mut problem = None;
         let mut merge_home = |sides: &MergeSides<'_>| {
             self.merge_home(sides).unwrap_or_else(|error| {
@@ -171,12 +170,12 @@ impl PersonsRepository {
         let branch = self.short_branch();
         match tip {
             BranchTip::Unborn if self.had_commits.get() => {
-                Err(WorkflowError::Branch(self.says_gone(git)?))
+                Err(WorkflowError::Branch(self.says_gone()?))
             }
             BranchTip::Unborn => Ok(Standing::Unborn),
             BranchTip::At(tip) => {
                 self.had_commits.set(true);
-                self.gates.mirror.fill(git, std::slice::from_ref(&tip.commit))?;
+                self.gates.fill_mirror(std::slice::from_ref(&tip.commit))?;
                 Ok(Standing::At(tip))
             }
             BranchTip::Newer(newer) => Ok(Standing::Newer(newer)),
@@ -196,11 +195,11 @@ impl PersonsRepository {
     }
 
     /// Says that the run's branch is gone, and what it is called now where its new name tells.
-    fn says_gone(&self, git: &Git) -> Result<String, WorkflowError> {
+    fn says_gone(&self) -> Result<String, WorkflowError> {
         let branch = self.short_branch();
-        let renamed = match git.head()? {
+        let renamed = match self.git().head()? {
             Head::Branch { name, .. } => {
-                let log = git.place().common_dir.join("logs").join(&name);
+                let log = self.gates.place().common_dir.join("logs").join(&name);
                 let log = std::fs::read(&log).unwrap_or_default();
                 let log = String::from_utf8_lossy(&log);
                 let is_renamed = log.contains(&format!("renamed {} to {name}", self.branch));
@@ -223,14 +222,10 @@ impl PersonsRepository {
         self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
     }
 
-    pub(super) fn landing(&self) -> BranchLanding<'_> {
-        BranchLanding { person: self.git(), mirror: &self.gates.mirror }
-    }
-
     /// Merges files of home that lines cannot be merged in: the plan by record, notes by line, others as the person has
     /// them.
     fn merge_home(&self, sides: &MergeSides<'_>) -> Result<Vec<FileEdit>, GitError> {
-        let truth = self.gates.mirror.git();
+        let truth = self.gates.truth();
         let base = truth.merge_base(sides.ours, sides.theirs)?;
         let mut edits = Vec::new();
         for path in sides.conflicts.iter().filter(|path| is_own(&self.own, path)) {
@@ -255,7 +250,7 @@ impl PersonsRepository {
     /// Work whose base the branch no longer contains (it was amended, squashed, rebased or moved back) is carried over as
     /// one new commit, so that nothing comes back which the person has dropped.
     pub(super) fn join(&self, request: &JoinRequest<'_>) -> Result<Joined, WorkflowError> {
-        let (landing, truth) = (self.landing(), self.gates.mirror.git());
+        let (landing, truth) = (self.landing(), self.gates.truth());
         let tip = &request.tip.commit;
         let candidate = match request.candidate {
             Some(candidate) if !truth.is_ancestor(candidate, tip)? => Some(candidate),
@@ -343,7 +338,7 @@ impl PersonsRepository {
 
     /// Tells whether a commit has another in its history.
     pub(super) fn contains(&self, commit: &Oid, other: &Oid) -> Result<bool, WorkflowError> {
-        Ok(self.gates.mirror.git().is_ancestor(other, commit)?)
+        Ok(self.gates.truth().is_ancestor(other, commit)?)
     }
 
     /// Names what of Ralph's own work changed since its base and is not as the work has it in what landed.
@@ -355,7 +350,7 @@ impl PersonsRepository {
         given: &[(PathBuf, &[u8])],
     ) -> Result<Vec<String>, WorkflowError> {
         let Some(base) = base else { return Ok(Vec::new()) };
-        let truth = self.gates.mirror.git();
+        let truth = self.gates.truth();
         let kept = truth.changes(landed, candidate)?;
         let is_left_out = |change: &PathChange| {
             let path = &change.path;
@@ -384,7 +379,7 @@ impl PersonsRepository {
 
     /// Tells whether a commit is the tip with work alone: nothing of Ralph's own is changed.
     fn leads_on(&self, tip: &Oid, candidate: &Oid) -> Result<bool, WorkflowError> {
-        let truth = self.gates.mirror.git();
+        let truth = self.gates.truth();
         if !truth.is_ancestor(tip, candidate)? {
             return Ok(false);
         }

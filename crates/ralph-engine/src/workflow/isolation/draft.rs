@@ -19,15 +19,17 @@ use ralph_model::memory::merge_notes;
 use ralph_model::plan::Plan;
 use serde::{Deserialize, Serialize};
 
+use super::access::{HomeAccess, LandingRepository};
 use super::in_flight::{Flight, FlyingFile};
+use crate::files::disk::{self, FileKind};
 use crate::files::tree_watch::TreeWatch;
 use crate::files::{PathError, read_optional};
-use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopy, HomeCopyError};
+use crate::git::home_copy::{HomeBlob, HomeChange, HomeCopyError};
 use crate::git::landing::FileEdit;
-use crate::git::mirror::Mirror;
-use crate::git::{Git, ObjectError, Oid};
+use crate::git::{ObjectError, Oid, RepositoryLocation};
 use crate::plan_file::PLAN_FILE;
 use crate::plan_file::draft::merge_plan;
+use crate::repository::GitAccess;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 
@@ -70,7 +72,14 @@ pub(crate) struct PersonsHome<'a> {
     /// The tip that work lands on.
     pub(crate) tip: Option<&'a Oid>,
     /// The person's checkout, while it is on the run's branch.
-    pub(crate) checkout: Option<&'a Git>,
+    pub(crate) checkout: Option<PersonsCheckout<'a>>,
+}
+
+/// The person's checkout.
+#[derive(Clone, Copy)]
+pub(crate) struct PersonsCheckout<'a> {
+    pub(crate) git: &'a dyn GitAccess,
+    pub(crate) place: &'a RepositoryLocation,
 }
 
 /// What Ralph keeps in home but never in git, and writes in the person's while a workflow is at work.
@@ -88,7 +97,12 @@ struct LastLook {
 
 impl LastLook {
     /// Takes note of what has happened since, and tells whether anything has. `None` if that is not known file by file.
-    fn follow(&mut self, checkout: &Git, inside: &Path, now: &CheckoutState) -> Option<bool> {
+    fn follow(
+        &mut self,
+        checkout: PersonsCheckout<'_>,
+        inside: &Path,
+        now: &CheckoutState,
+    ) -> Option<bool> {
         let changed = self.watch.changes()?;
         if self.state.ignore_rules != now.ignore_rules {
             return None;
@@ -96,7 +110,7 @@ impl LastLook {
         let is_quiet = changed.is_empty() && self.state == *now;
         let mut news: Vec<PathBuf> = changed.into_iter().map(|path| inside.join(path)).collect();
         if self.state.head != now.head {
-            let moved = checkout.tree_changes(self.state.head.as_ref()?, now.head.as_ref()?);
+            let moved = checkout.git.tree_changes(self.state.head.as_ref()?, now.head.as_ref()?);
             let paths = moved.ok()?.into_iter().map(|change| change.path);
             news.extend(paths.filter(|path| path.starts_with(inside)));
         }
@@ -132,18 +146,18 @@ fn mark_of(path: &Utf8Path) -> Option<FileMark> {
 
 impl CheckoutState {
     fn of(
-        checkout: &Git,
+        checkout: PersonsCheckout<'_>,
         tip: Option<&Oid>,
         inside: &Path,
     ) -> Result<CheckoutState, WorkflowError> {
-        let place = checkout.place();
+        let place = checkout.place;
         let above = inside.ancestors().skip(1).filter_map(Utf8Path::from_path);
         let root = place.worktree.as_deref().unwrap_or(Utf8Path::new(""));
         let rules = above.map(|above| root.join(above).join(".gitignore"));
         let rules = rules.chain([place.common_dir.join("info/exclude")]);
         Ok(CheckoutState {
             tip: tip.cloned(),
-            head: checkout.head()?.id().cloned(),
+            head: checkout.git.head()?.id().cloned(),
             index: mark_of(&place.git_dir.join("index")),
             ignore_rules: rules.map(|path| mark_of(&path)).collect(),
         })
@@ -152,7 +166,7 @@ impl CheckoutState {
 
 /// The draft of one home.
 pub(crate) struct HomeDraft {
-    pub(super) copy: HomeCopy,
+    pub(super) copy: Box<dyn HomeAccess>,
     /// Home inside the draft.
     home: Utf8PathBuf,
     /// Home, named from the root of the work tree.
@@ -165,17 +179,17 @@ pub(crate) struct HomeDraft {
 impl HomeDraft {
     /// Opens the draft of a home. The flag tells whether it had to be created.
     pub(crate) fn open(
-        mirror: &Mirror,
+        repository: &dyn LandingRepository,
         directory: &Utf8Path,
         inside: &Path,
         home: &Utf8Path,
     ) -> Result<(HomeDraft, bool), WorkflowError> {
-        let (copy, is_new) = HomeCopy::open(mirror, directory, inside)?;
-        let root = copy.git().place().worktree.clone().expect("a copy of home has a work tree");
+        let (copy, is_new) = repository.home_copy(directory, inside)?;
         let below = Utf8Path::from_path(inside).expect("home's path is UTF-8");
+        let home_inside = copy.root().join(below);
         let draft = HomeDraft {
             copy,
-            home: root.join(below),
+            home: home_inside,
             inside: inside.to_owned(),
             key: home.to_string(),
             last_look: RefCell::new(None),
@@ -188,7 +202,7 @@ impl HomeDraft {
         &self.home
     }
 
-    pub(super) fn git(&self) -> &Git {
+    pub(super) fn git(&self) -> &dyn GitAccess {
         self.copy.git()
     }
 
@@ -246,7 +260,7 @@ impl HomeDraft {
             return Ok(last_look.insert(last).seen.clone());
         }
         // Watched first, so that what changes during the look is seen by the next one.
-        let root = checkout.place().worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
+        let root = checkout.place.worktree.as_deref().filter(|_| self.inside.as_os_str() != "");
         let home = root.zip(Utf8Path::from_path(&self.inside)).map(|(root, home)| root.join(home));
         let watch = home.and_then(|home| TreeWatch::over(&home, &PRIVATE));
         let (seen, suspects) = self.look_through(checkout, persons.tip, before, None)?;
@@ -261,16 +275,16 @@ impl HomeDraft {
     /// follow, has the edits of then: they are no change any more, whatever became of them on the branch.
     fn look_through(
         &self,
-        checkout: &Git,
+        checkout: PersonsCheckout<'_>,
         tip: Option<&Oid>,
         before: Option<&Seen>,
         among: Option<&BTreeSet<PathBuf>>,
     ) -> Result<(Seen, BTreeSet<PathBuf>), WorkflowError> {
         let at_tip = self.copy.tree_at(tip)?;
         let edited = match among {
-            _ if self.inside.as_os_str().is_empty() => checkout.status(),
-            Some(among) => checkout.status_among(&self.inside, among),
-            None => checkout.status_within(&self.inside),
+            _ if self.inside.as_os_str().is_empty() => checkout.git.status(),
+            Some(among) => checkout.git.status_among(&self.inside, among),
+            None => checkout.git.status_within(&self.inside),
         };
         let mut edited: Vec<PathBuf> = edited?.into_iter().map(|entry| entry.path).collect();
         // What ends in a slash is a repository of its own.
@@ -281,19 +295,19 @@ impl HomeDraft {
             let seen = Seen { tip: tip.cloned(), tree: at_tip, edits: None, draft: None };
             return Ok((seen, edited));
         }
-        let root = checkout.place().worktree.clone().expect("a checkout has a work tree");
-        let head = checkout.head()?;
+        let root = checkout.place.worktree.as_ref().expect("a checkout has a work tree");
+        let head = checkout.git.head()?;
         let at_head = self.copy.tree_at(head.id())?;
         let mut in_checkout = Vec::new();
         for path in &edited {
-            let content = read_regular(&root, path)?;
+            let content = read_regular(root, path)?;
             if self.is_unfit_plan(path, content.as_deref(), head.id())? {
                 continue;
             }
             let after = content.map(|bytes| self.blob(&bytes)).transpose()?;
             in_checkout.push(HomeChange { path: path.clone(), after });
         }
-        let in_checkout = self.git().tree_with(&at_head, &in_checkout)?;
+        let in_checkout = self.copy.tree_with(&at_head, &in_checkout)?;
         let earlier = before.and_then(|before| before.edits.as_ref());
         let earlier = earlier.filter(|edits| edits.head.as_ref() == head.id());
         let base = earlier.map_or(at_head, |edits| edits.base.clone());
@@ -353,7 +367,7 @@ impl HomeDraft {
                 }
             }
         }
-        Ok((git.tree_with(ours, &changes)?, both))
+        Ok((self.copy.tree_with(ours, &changes)?, both))
     }
 
     /// Merges one file that both sides changed.
@@ -364,7 +378,7 @@ impl HomeDraft {
         theirs: HomeChange,
     ) -> Result<HomeChange, WorkflowError> {
         let (Some(our_blob), Some(their_blob)) = (ours, &theirs.after) else { return Ok(theirs) };
-        let blobs = self.git().blobs(&[our_blob.id.clone(), their_blob.id.clone()])?;
+        let blobs = self.copy.blobs(&[our_blob.id.clone(), their_blob.id.clone()])?;
         let read = |blob: &HomeBlob| blobs.get(&blob.id).cloned().unwrap_or_default();
         let base = self.git().file_at(base, &theirs.path)?.unwrap_or_default();
         let merged = merge_home_file(&theirs.path, &base, &read(our_blob), read(their_blob));
@@ -380,7 +394,7 @@ impl HomeDraft {
     }
 
     pub(super) fn blob(&self, bytes: &[u8]) -> Result<HomeBlob, WorkflowError> {
-        Ok(HomeBlob { mode: REGULAR.to_owned(), id: self.git().write_blob(bytes)? })
+        Ok(HomeBlob { mode: REGULAR.to_owned(), id: self.copy.write_blob(bytes)? })
     }
 
     /// Returns what is in flight: what differs from home as it was seen on the person's side. `with` are files, named
@@ -416,7 +430,7 @@ impl HomeDraft {
         let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(None) };
         let changes = self.git().tree_changes(&seen.tree, &self.copy.head_tree()?)?;
         let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
-        let before = self.git().blobs_in(&seen.tree, &paths)?;
+        let before = self.copy.blobs_in(&seen.tree, &paths)?;
         let mut files = BTreeMap::new();
         for (edit, was) in self.edits(&changes)?.into_iter().zip(before) {
             let was = was.map(|blob| blob.id);
@@ -430,8 +444,8 @@ impl HomeDraft {
     /// Returns what a file of the draft holds, by its path from the root of the work tree.
     pub(super) fn file(&self, path: &Path) -> Result<Option<Vec<u8>>, WorkflowError> {
         let tree = self.copy.head_tree()?;
-        let Some(blob) = self.git().blobs_in(&tree, &[path])?.remove(0) else { return Ok(None) };
-        Ok(self.git().blobs(std::slice::from_ref(&blob.id))?.remove(&blob.id))
+        let Some(blob) = self.copy.blobs_in(&tree, &[path])?.remove(0) else { return Ok(None) };
+        Ok(self.copy.blobs(std::slice::from_ref(&blob.id))?.remove(&blob.id))
     }
 
     /// Returns home, named from the root of the work tree.
@@ -485,7 +499,7 @@ impl HomeDraft {
         changes: &[HomeChange],
     ) -> Result<(), WorkflowError> {
         let Some(seen) = SEEN.load(state, &self.key)? else { return Ok(()) };
-        let tree = self.git().tree_with(&seen.tree, changes)?;
+        let tree = self.copy.tree_with(&seen.tree, changes)?;
         let edits = self.edits_after(seen.edits, changes)?;
         self.note_seen(state, Seen { tip: Some(tip.clone()), tree, edits, draft: None })
     }
@@ -498,10 +512,10 @@ impl HomeDraft {
     ) -> Result<Option<Edits>, WorkflowError> {
         let Some(edits) = edits else { return Ok(None) };
         let paths: Vec<&Path> = landed.iter().map(|change| change.path.as_path()).collect();
-        let edited = self.git().blobs_in(&edits.tree, &paths)?;
+        let edited = self.copy.blobs_in(&edits.tree, &paths)?;
         let known = paths.into_iter().zip(edited);
         let known = known.map(|(path, after)| HomeChange { path: path.to_owned(), after });
-        let base = self.git().tree_with(&edits.base, &known.collect::<Vec<_>>())?;
+        let base = self.copy.tree_with(&edits.base, &known.collect::<Vec<_>>())?;
         Ok(Some(Edits { base, ..edits }))
     }
 
@@ -523,7 +537,7 @@ impl HomeDraft {
     pub(crate) fn edits(&self, changes: &[HomeChange]) -> Result<Vec<FileEdit>, WorkflowError> {
         let ids: Vec<Oid> =
             changes.iter().filter_map(|one| Some(one.after.as_ref()?.id.clone())).collect();
-        let blobs = if ids.is_empty() { HashMap::new() } else { self.git().blobs(&ids)? };
+        let blobs = if ids.is_empty() { HashMap::new() } else { self.copy.blobs(&ids)? };
         let content = |blob: &HomeBlob| match blobs.get(&blob.id) {
             Some(bytes) => Ok(bytes.clone()),
             // A file whose content is lost is not one that was removed.
@@ -556,6 +570,6 @@ pub(super) fn merge_home_file(path: &Path, base: &[u8], ours: &[u8], theirs: Vec
 fn read_regular(root: &Utf8Path, path: &Path) -> Result<Option<Vec<u8>>, PathError> {
     let Some(path) = Utf8Path::from_path(path) else { return Ok(None) };
     let path = root.join(path);
-    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let is_file = disk::look(&path).is_ok_and(|found| found.kind == FileKind::File);
     if is_file { read_optional(&path) } else { Ok(None) }
 }

@@ -66,7 +66,7 @@ impl HomeDraft {
         if !self.copy.has_index() {
             self.copy.mend_index()?;
         }
-        let root = self.git().place().worktree.clone().expect("a draft has a work tree");
+        let root = self.copy.root().to_owned();
         let is_whole = written.iter().all(WrittenFile::is_as_written);
         let (mut kept, mut damaged) = (Vec::new(), Vec::new());
         for entry in self.git().status()? {
@@ -136,7 +136,7 @@ impl HomeDraft {
             return Ok(());
         }
         // What a commit of Ralph's or of the person's has was put there by a move of the draft that a crash cut short.
-        let id = self.git().blob_id(&bytes)?;
+        let id = self.copy.blob_id(&bytes)?;
         if self.git().have(&[id])? != [true] {
             state.keep_aside(path, &bytes, LOSS)?;
         }

@@ -16,11 +16,11 @@ use super::PersonsRepository;
 use crate::config::{CheckoutConfig, Config};
 use crate::digest;
 use crate::files::{read_optional, remove_optional, replace_unsynced};
-use crate::gates::{GateContext, SetupPlace, Tell, run_setup};
+use crate::gates::{GateContext, GateRepository, SetupPlace, Tell, run_setup};
 use crate::git::Oid;
 use crate::git::copied::bring_copies;
 use crate::git::shown;
-use crate::git::slot::{Slot, SlotFiles, SlotRequest, checkout_size, setup_key};
+use crate::git::slot::{Slot, SlotFiles, SlotRequest, setup_key};
 use crate::workflow::WorkflowError;
 
 /// A slot is refused where there is less than this many times its size.
@@ -66,9 +66,9 @@ impl Equipment<'_> {
     /// Returns the files of the workspace that come along into a clone of a repository.
     pub(super) fn copied(
         &mut self,
-        repository: &PersonsRepository,
+        repository: &GateRepository,
     ) -> Result<Vec<PathBuf>, WorkflowError> {
-        let found = repository.gates.copied(&self.checkout.copy)?;
+        let found = repository.copied(&self.checkout.copy)?;
         for path in &found.not_ignored {
             let path = shown(path);
             self.notes.push(format!(
@@ -170,7 +170,7 @@ pub(super) fn require_space(
 ) -> Result<(), WorkflowError> {
     let mut size = 0;
     for (repository, tip) in repositories {
-        size += checkout_size(&repository.gates.mirror, tip)?;
+        size += repository.gates.size_at(tip)?;
     }
     let existing = directory.ancestors().find(|place| place.exists()).unwrap_or(directory);
     // A file system that does not say is not a reason to refuse.

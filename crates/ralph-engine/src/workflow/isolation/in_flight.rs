@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::access::ItemAccess;
 use super::draft::{HomeDraft, merge_home_file};
 use crate::files::disk;
+use crate::git::Oid;
 use crate::git::home_copy::{HomeBlob, HomeChange};
 use crate::git::item_refs::{ItemKey, ItemRecord, ItemRefError, ItemWrite};
-use crate::git::{Git, Oid};
 use crate::workflow::WorkflowError;
 
 const ITEM: &str = "Item: ";
@@ -103,7 +104,7 @@ impl Flight {
 }
 
 /// Returns what is in flight in a repository.
-pub(super) fn read_all(git: &Git) -> Result<Vec<(ItemRecord, Flight)>, ItemRefError> {
+pub(super) fn read_all(git: &dyn ItemAccess) -> Result<Vec<(ItemRecord, Flight)>, ItemRefError> {
     if !git.may_have_items() {
         return Ok(Vec::new());
     }
@@ -117,7 +118,11 @@ pub(super) fn read_all(git: &Git) -> Result<Vec<(ItemRecord, Flight)>, ItemRefEr
 
 /// Writes what is in flight of an item to its ref. This workflow is the only one that has the item: whatever the ref
 /// held is what it held before.
-pub(super) fn write(git: &Git, flight: &Flight, subject: &str) -> Result<(), ItemRefError> {
+pub(super) fn write(
+    git: &dyn ItemAccess,
+    flight: &Flight,
+    subject: &str,
+) -> Result<(), ItemRefError> {
     let key = ItemKey::new(&flight.item);
     let (number, previous) = place_of(git, flight, &key)?;
     let files: Vec<(PathBuf, Vec<u8>)> = flight
@@ -137,7 +142,11 @@ pub(super) fn write(git: &Git, flight: &Flight, subject: &str) -> Result<(), Ite
 
 /// Returns the number of an item's state, and the state: another working tree may have an item of the same name in
 /// flight.
-fn place_of(git: &Git, flight: &Flight, key: &ItemKey) -> Result<(u64, Option<Oid>), ItemRefError> {
+fn place_of(
+    git: &dyn ItemAccess,
+    flight: &Flight,
+    key: &ItemKey,
+) -> Result<(u64, Option<Oid>), ItemRefError> {
     if !git.may_have_items() {
         return Ok((1, None));
     }
@@ -152,7 +161,11 @@ fn place_of(git: &Git, flight: &Flight, key: &ItemKey) -> Result<(u64, Option<Oi
 }
 
 /// Removes the refs of a home: what they held is on the branch.
-pub(super) fn clear(git: &Git, checkout: &Utf8Path, home: &Path) -> Result<(), ItemRefError> {
+pub(super) fn clear(
+    git: &dyn ItemAccess,
+    checkout: &Utf8Path,
+    home: &Path,
+) -> Result<(), ItemRefError> {
     for (record, flight) in read_all(git)? {
         if flight.is_of(checkout, home) {
             // A later writer has it in flight.
@@ -167,7 +180,7 @@ impl HomeDraft {
     pub(super) fn lay_over(&self, tree: &Oid, flights: &[Flight]) -> Result<Oid, WorkflowError> {
         let mut changes = Vec::new();
         for (path, file) in flights.iter().flat_map(|flight| &flight.files) {
-            let there = self.git().blobs_in(tree, &[path.as_path()])?.remove(0);
+            let there = self.copy.blobs_in(tree, &[path.as_path()])?.remove(0);
             let after = match (&there, &file.now) {
                 (there, now) if there.as_ref().map(|blob| &blob.id) == file.was.as_ref() => {
                     now.as_deref().map(|bytes| self.blob(bytes)).transpose()?
@@ -177,7 +190,7 @@ impl HomeDraft {
             };
             changes.push(HomeChange { path: path.clone(), after });
         }
-        Ok(self.git().tree_with(tree, &changes)?)
+        Ok(self.copy.tree_with(tree, &changes)?)
     }
 
     fn merged(
@@ -189,7 +202,7 @@ impl HomeDraft {
     ) -> Result<HomeBlob, WorkflowError> {
         let mut ids = vec![there.id.clone()];
         ids.extend(file.was.clone());
-        let mut blobs = self.git().blobs(&ids)?;
+        let mut blobs = self.copy.blobs(&ids)?;
         let base = file.was.as_ref().and_then(|was| blobs.remove(was)).unwrap_or_default();
         let theirs = blobs.remove(&there.id).unwrap_or_default();
         self.blob(&merge_home_file(path, &base, now, theirs))

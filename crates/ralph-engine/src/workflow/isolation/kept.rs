@@ -85,8 +85,8 @@ pub fn find_kept(
         .collect();
     let pool = SlotPool::new(state, config.slots.as_deref(), &root_name(workspace, &worktrees));
     for (name, gates) in &repositories {
-        let Some(clone) = pool.open_clone(record.number, name, program)? else { continue };
-        clone.transfer(&gates.mirror)?;
+        let Some(clone) = pool.open_clone_of(record.number, name, gates)? else { continue };
+        clone.transfer()?;
         let Some(head) = clone.git().head()?.id().cloned() else { continue };
         if bases.get(&key(name)).map(oid).as_ref() != Some(&head) {
             return KeptWork::new(name, gates, head, &bases).map(Some);

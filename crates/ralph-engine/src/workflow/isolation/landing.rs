@@ -265,7 +265,7 @@ impl Clones {
         let work = request.works.iter().find(|work| work.repository == repository.name);
         let base = request.base.get(&key(&repository.name)).map(object);
         let (Some(work), Some(base)) = (work, base) else { return Ok(()) };
-        let truth = repository.gates.mirror.git();
+        let truth = repository.gates.truth();
         let candidate = object(&work.commit);
         let changed = truth.changes(&base, &candidate)?;
         for name in NOTES {
@@ -374,14 +374,9 @@ impl Clones {
         let Some(record) = SLOTS.load(&session.context.state, item)? else { return Ok(()) };
         for one in prepared {
             let (repository, Some(candidate)) = (one.repository, &one.candidate) else { continue };
-            let person = repository.git();
-            let clone = self.slots.open_clone(record.number, &repository.name, person.program())?;
-            let Some(clone) =
-                clone.filter(|clone| clone.git().place().git_dir.join("lfs").exists())
-            else {
-                continue;
-            };
-            let missing = clone.transfer_lfs(&repository.gates.mirror, person, candidate)?;
+            let clone = self.slots.open_clone(record.number, repository)?;
+            let Some(clone) = clone else { continue };
+            let missing = clone.transfer_lfs(candidate)?;
             if !missing.is_empty() {
                 let names: Vec<String> =
                     missing.iter().map(|path| crate::git::shown(path)).collect();
@@ -488,8 +483,7 @@ impl Clones {
             let Joined::Commit(JoinedCommit { commit, is_merge: true, .. }) = joined else {
                 return Ok(false);
             };
-            let program = repository.git().program();
-            let clone = self.slots.open_clone(record.number, &repository.name, program)?;
+            let clone = self.slots.open_clone(record.number, repository)?;
             let Some(clone) = clone else { return Ok(false) };
             let is_on_branch = matches!(clone.git().head(), Ok(Head::Branch { name, .. }) if name == clone.branch());
             // What the agent left uncommitted may be in the way: then it merges the tip itself.

@@ -114,7 +114,7 @@ impl Clones {
                 continue;
             };
             let Some(tip) = repository.tip()? else { return Ok(false) };
-            let (truth, commit) = (repository.gates.mirror.git(), object(&work.commit));
+            let (truth, commit) = (repository.gates.truth(), object(&work.commit));
             if truth.have(std::slice::from_ref(&commit))? != [true]
                 || !truth.is_ancestor(&commit, &tip.commit)?
             {
@@ -193,7 +193,7 @@ impl Clones {
         for _ in 0..RACES {
             self.take_up_newer(session)?;
             let tip = repository.tip()?;
-            let truth = repository.gates.mirror.git();
+            let truth = repository.gates.truth();
             let Some(tip) =
                 tip.filter(|tip| truth.is_ancestor(after, &tip.commit).unwrap_or(false))
             else {

@@ -8,6 +8,7 @@
 //!
 //! The run's branch is noted when the workflow starts; switching branches in the checkout meanwhile changes nothing.
 
+pub(crate) mod access;
 mod branch;
 pub(crate) mod draft;
 mod draft_check;
@@ -24,11 +25,13 @@ pub mod upkeep;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::pipeline::records::Base;
 
-use self::draft::{HomeDraft, PersonsHome};
+use self::access::{ItemAccess, LandingAccess, LandingRepository};
+use self::draft::{HomeDraft, PersonsCheckout, PersonsHome};
 use self::equipment::Equipment;
 use self::in_flight::Flight;
 use self::slots::{ReadySlot, SLOTS, SlotPool};
@@ -43,8 +46,6 @@ use crate::gates::GateRepository;
 use crate::gates::start::StartPoint;
 use crate::git::commits::Signing;
 use crate::git::item_refs::ItemKey;
-use crate::git::landing::Landing;
-use crate::git::slot::LeftoverRequest;
 use crate::git::{Git, GitProgram, Head, Oid, shown};
 use crate::run::{RunSlot, WantedItem, Wish};
 use crate::session::SessionContext;
@@ -60,7 +61,7 @@ const LANDED: &str = "refs/ralph/landed/";
 pub(crate) struct PersonsRepository {
     /// Its directory in the workspace; empty for the workspace itself.
     pub(crate) name: String,
-    pub(crate) gates: GateRepository,
+    pub(crate) gates: Arc<dyn LandingRepository>,
     /// What is Ralph's own in it; see [`own_paths`].
     pub(crate) own: Vec<PathBuf>,
     /// The run's branch, in full.
@@ -74,21 +75,26 @@ pub(crate) struct PersonsRepository {
 }
 
 impl PersonsRepository {
-    fn git(&self) -> &Git {
-        &self.gates.git
+    fn git(&self) -> &dyn ItemAccess {
+        self.gates.items()
+    }
+
+    fn landing(&self) -> Box<dyn LandingAccess + '_> {
+        self.gates.landing()
     }
 
     fn worktree(&self) -> &Utf8Path {
-        self.git().place().worktree.as_deref().expect("a workspace has a work tree")
+        self.gates.place().worktree.as_deref().expect("a workspace has a work tree")
     }
 
     /// Returns the person's checkout, while it is on the run's branch.
-    fn checkout(&self) -> Result<Option<&Git>, WorkflowError> {
+    fn checkout(&self) -> Result<Option<PersonsCheckout<'_>>, WorkflowError> {
         let is_on_it = match self.git().head()? {
             Head::Branch { name, .. } | Head::Unborn { name } => name == self.branch,
             Head::Detached { .. } => false,
         };
-        Ok(is_on_it.then_some(self.git()))
+        let checkout = PersonsCheckout { git: self.git(), place: self.gates.place() };
+        Ok(is_on_it.then_some(checkout))
     }
 }
 
@@ -139,22 +145,23 @@ impl Clones {
     /// Notes the run's branch of every repository, and opens the draft of home.
     pub(crate) fn open(request: &ClonesRequest<'_>) -> Result<Clones, WorkflowError> {
         let ClonesRequest { program, context, onto } = request;
-        let (workspace, home) = (&context.workspace.root, &real_home(context));
         let now = context.clock.now();
         let repositories =
             open_repositories(program, context, |git| branch::run_branch(git, *onto, now))?;
+        Self::over(context, repositories)
+    }
+
+    /// Takes these repositories as those of the workspace, and opens the draft of home.
+    pub(crate) fn over(
+        context: &SessionContext,
+        repositories: Vec<PersonsRepository>,
+    ) -> Result<Clones, WorkflowError> {
+        let (workspace, home) = (&context.workspace.root, &real_home(context));
         let draft = open_draft(&context.state, home, &repositories)?;
-        let Config { follow, .. } = &context.config;
         let slots = open_pool(context, workspace, &repositories);
-        let signing = Signing::allowed(context.config.git.sign);
-        Ok(Clones {
-            repositories,
-            draft,
-            slots,
-            follow: *follow,
-            signing,
-            noted: RefCell::default(),
-        })
+        let Config { follow, git, .. } = &context.config;
+        let (follow, signing) = (*follow, Signing::allowed(git.sign));
+        Ok(Clones { repositories, draft, slots, follow, signing, noted: RefCell::default() })
     }
 
     /// Returns where home is read and written while the workflow is at work, if that is not the person's own.
@@ -305,7 +312,7 @@ impl Clones {
         let (draft, repository) = (self.draft.as_ref()?, self.with_home()?);
         let named = |file: &&str| draft.in_commit(&draft.home().join(file));
         Some(WantedItem {
-            git: repository.git().clone(),
+            git: repository.gates.real()?.git.clone(),
             branch: repository.branch.clone(),
             files: files.iter().map(named).collect(),
             id: id.to_owned(),
@@ -320,7 +327,7 @@ impl Clones {
         };
         let Some(tip) = repository.tip()? else { return Ok(CommittedFile::Committed(None)) };
         let path = draft.in_commit(&draft.home().join(path));
-        let found = repository.gates.mirror.git().file_at(&tip.commit, &path)?;
+        let found = repository.gates.truth().file_at(&tip.commit, &path)?;
         Ok(CommittedFile::Committed(found))
     }
 
@@ -340,7 +347,8 @@ impl Clones {
         let mut points = Vec::new();
         for repository in &self.repositories {
             if let Some(tip) = repository.tip()? {
-                let (repository, own) = (repository.gates.clone(), repository.own.clone());
+                let Some(real) = repository.gates.real() else { continue };
+                let (repository, own) = (real.clone(), repository.own.clone());
                 points.push(StartPoint { repository, base: tip.commit, own });
             }
         }
@@ -361,7 +369,7 @@ impl Clones {
         let slot = run_slot(&self.repositories, &ready, home);
         let tracked = self.repositories.iter().zip(&ready.clones).map(|(person, clone)| {
             let branch = person.short_branch().to_owned();
-            (person.name.clone(), person.gates.at(clone.git().clone()), person.own.clone(), branch)
+            (person.name.clone(), clone.work(), person.own.clone(), branch)
         });
         let repositories = Repositories::of_slot(tracked);
         Ok(Entered { repositories, slot })
@@ -383,15 +391,13 @@ impl Clones {
         let mut left: Vec<String> = Vec::new();
         let mut is_any_committed = false;
         for repository in &self.repositories {
-            let (person, mirror) = (repository.git(), &repository.gates.mirror);
-            let program = person.program();
-            let clone = self.slots.open_clone(record.number, &repository.name, program)?;
+            let clone = self.slots.open_clone(record.number, repository)?;
             let Some(clone) = clone else { continue };
-            clone.transfer(mirror)?;
-            let request = LeftoverRequest { mirror, person, message: &message };
-            let uncommitted = clone.leftovers(&request)?;
+            clone.transfer()?;
+            let landing = repository.landing();
+            let uncommitted = clone.leftovers(&message)?;
             if let Some(commit) = uncommitted.as_ref().and_then(|kept| kept.commit.as_ref()) {
-                Landing { person, mirror }.keep_left(&item_key, commit)?;
+                landing.keep_left(&item_key, commit)?;
                 left.extend(
                     uncommitted.iter().flat_map(|kept| &kept.paths).map(|path| shown(path)),
                 );
@@ -401,9 +407,9 @@ impl Clones {
                 && repository
                     .is_nowhere(record.base.get(&key(&repository.name)), commit)
                     .unwrap_or(true)
-                && person.resolve(&item_key.left_ref())?.as_ref() != Some(commit)
+                && repository.git().resolve(&item_key.left_ref())?.as_ref() != Some(commit)
             {
-                Landing { person, mirror }.keep_left(&item_key, commit)?;
+                landing.keep_left(&item_key, commit)?;
                 is_any_committed = true;
             }
         }
@@ -440,7 +446,7 @@ fn open_repositories(
         let has_home = commits_home && home.starts_with(&worktree);
         repositories.push(PersonsRepository {
             name,
-            gates,
+            gates: Arc::new(gates),
             own,
             branch,
             has_home,
@@ -468,7 +474,7 @@ pub(crate) fn mend(program: &GitProgram, context: &SessionContext) -> Result<boo
 fn mend_mirrors(repositories: &[PersonsRepository]) -> Result<bool, WorkflowError> {
     let mut was_damaged = false;
     for repository in repositories {
-        was_damaged |= repository.gates.mirror.mend(repository.git())?;
+        was_damaged |= repository.gates.mend_mirror()?;
     }
     Ok(was_damaged)
 }
@@ -502,14 +508,14 @@ fn open_pool(
     repositories: &[PersonsRepository],
 ) -> SlotPool {
     let worktrees: Vec<&Utf8Path> =
-        repositories.iter().filter_map(|one| one.git().place().worktree.as_deref()).collect();
+        repositories.iter().filter_map(|one| one.gates.place().worktree.as_deref()).collect();
     let name = root_name(workspace, &worktrees);
     SlotPool::new(&context.state, context.config.slots.as_deref(), &name)
 }
 
 /// Returns what runs in a slot are given.
 fn run_slot(repositories: &[PersonsRepository], ready: &ReadySlot, home: Utf8PathBuf) -> RunSlot {
-    let places = ready.clones.iter().map(|clone| clone.git().place().clone()).collect();
+    let places = ready.clones.iter().filter_map(|clone| clone.place()).collect();
     let root = match repositories {
         [only] if !only.prefix.as_str().is_empty() => ready.root.join(&only.prefix),
         _ => ready.root.clone(),
@@ -526,11 +532,11 @@ fn open_draft(
     let Some(repository) = repositories.iter().find(|repository| repository.has_home) else {
         return Ok(None);
     };
-    let worktree = repository.git().place().worktree.clone().unwrap_or_default();
-    let inside = home.strip_prefix(&worktree).expect("home is in this work tree");
+    let worktree = repository.worktree();
+    let inside = home.strip_prefix(worktree).expect("home is in this work tree");
     let directory = state.draft(home);
-    let mirror = &repository.gates.mirror;
-    let open = || HomeDraft::open(mirror, &directory, inside.as_std_path(), home);
+    let gates = &*repository.gates;
+    let open = || HomeDraft::open(gates, &directory, inside.as_std_path(), home);
     let (mut draft, mut is_new) = open()?;
     if !is_new && !draft.is_as_seen(state)? {
         draft.give_up()?;

@@ -5,17 +5,19 @@
 
 use std::path::PathBuf;
 
+use camino::Utf8PathBuf;
 use ralph_model::gate::{Attribution, Effect};
 use ralph_model::journal::Note;
 use ralph_model::proof::ProofLevel;
 use ralph_model::run::Trouble;
 use serde::Serialize;
 
+use super::access::LandingRepository;
 use super::branch::{LandableCommit, Standing};
 use super::{Clones, LANDED, PersonsRepository, RACES};
-use crate::gates::assess::{Assessment, Assessor, Extent, GateFinding, Points};
+use crate::gates::assess::{Assessment, Extent, GateFinding, Points};
 use crate::gates::pin::PinnedGates;
-use crate::gates::{GateContext, GateError, GateRepository, Tell};
+use crate::gates::{GateContext, GateError, Tell};
 use crate::git::evidence::is_own;
 use crate::git::landing::{LandOutcome, NewerCommits};
 use crate::git::{GitError, Oid, shown};
@@ -25,7 +27,7 @@ use crate::workflow::WorkflowError;
 
 /// A merge of landed work with newer commits, on which the gates are to run.
 pub struct NewerMerge<'a> {
-    pub repository: &'a GateRepository,
+    repository: &'a dyn LandingRepository,
     pub merge: &'a Oid,
     /// The person's branch by itself.
     branch: &'a Oid,
@@ -33,6 +35,11 @@ pub struct NewerMerge<'a> {
 }
 
 impl NewerMerge<'_> {
+    /// Returns the person's work tree.
+    pub fn worktree(&self) -> Utf8PathBuf {
+        self.repository.place().worktree.clone().unwrap_or_default()
+    }
+
     /// Runs the gates at the merge; what fails there is tried on the branch alone.
     pub fn assess(
         &self,
@@ -50,7 +57,7 @@ impl NewerMerge<'_> {
             extent: Extent::All,
             checks: None,
         };
-        Assessor::open(context, self.repository, pinned)?.assess(&points, tell)
+        self.repository.assess(context, pinned, &points, tell)
     }
 }
 
@@ -111,7 +118,7 @@ impl PersonsRepository {
     fn newer_merge<'n>(&'n self, newer: &'n NewerCommits) -> Result<NewerMerge<'n>, WorkflowError> {
         let changed = self.changed_outside_home(&newer.read.branch, &newer.merge)?;
         Ok(NewerMerge {
-            repository: &self.gates,
+            repository: &*self.gates,
             merge: &newer.merge,
             branch: &newer.read.branch,
             changed: changed.iter().map(|path| shown(path)).collect(),
@@ -138,7 +145,7 @@ impl PersonsRepository {
         from: &Oid,
         to: &Oid,
     ) -> Result<Vec<PathBuf>, GitError> {
-        let changes = self.gates.mirror.git().changes(from, to)?;
+        let changes = self.gates.truth().changes(from, to)?;
         let paths = changes.iter().flat_map(differing).map(ToOwned::to_owned);
         Ok(paths.filter(|path: &PathBuf| !is_own(&self.own, path)).collect())
     }

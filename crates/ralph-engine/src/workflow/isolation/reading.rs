@@ -47,9 +47,8 @@ impl ReadingPlace {
     fn heads(&self) -> Result<Base, WorkflowError> {
         let mut heads = Base::new();
         for repository in &self.repositories {
-            let git = repository.git();
-            if let Some(head) = git.head()?.id() {
-                repository.gates.mirror.fill(git, std::slice::from_ref(head))?;
+            if let Some(head) = repository.git().head()?.id() {
+                repository.gates.fill_mirror(std::slice::from_ref(head))?;
                 heads.insert(key(&repository.name), commit_id(head));
             }
         }

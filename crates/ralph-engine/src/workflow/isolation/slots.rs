@@ -9,12 +9,13 @@ use ralph_model::pipeline::records::Base;
 use serde::{Deserialize, Serialize};
 
 use super::PersonsRepository;
+use super::access::{ClonePlace, CloneRequest, ItemClone, LandingRepository};
 use super::equipment::{Equipment, require_space};
 use crate::files::PathError;
+use crate::git::Oid;
 use crate::git::item_refs::ItemKey;
 use crate::git::landing::JudgedWork;
-use crate::git::slot::{Slot, SlotError, SlotRequest, branch_for};
-use crate::git::{GitProgram, Oid};
+use crate::git::slot::SlotError;
 use crate::state::{Entry, State};
 use crate::workflow::WorkflowError;
 use crate::workflow::repositories::{commit_id, key, oid};
@@ -51,7 +52,7 @@ pub(super) struct ReadySlot {
     pub(super) record: SlotRecord,
     /// The directory used in place of the workspace, or of the one with its repositories.
     pub(super) root: Utf8PathBuf,
-    pub(super) clones: Vec<Slot>,
+    pub(super) clones: Vec<Box<dyn ItemClone>>,
     /// It was prepared just now, and has nothing of an earlier run.
     pub(super) is_new: bool,
 }
@@ -119,19 +120,28 @@ impl SlotPool {
         unreachable!("there are more numbers than slots that cannot be cleared")
     }
 
+    /// Returns where the clone of a repository is.
+    fn place(&self, number: u32, repository: &str) -> ClonePlace {
+        let directory = self.root(number).join(repository);
+        ClonePlace { directory, private: self.private(number, repository), number }
+    }
+
     /// Opens one clone of a slot as the item's last run left it; `None` if it no longer exists, or damaged.
     pub(super) fn open_clone(
         &self,
         number: u32,
-        repository: &str,
-        program: &GitProgram,
-    ) -> Result<Option<Slot>, SlotError> {
-        let directory = self.root(number).join(repository);
-        match Slot::open(program, &directory, &self.private(number, repository)) {
-            // A repository that the agent has destroyed is useless: the item starts over.
-            Err(SlotError::Tampered { .. }) => Ok(None),
-            opened => opened,
-        }
+        repository: &PersonsRepository,
+    ) -> Result<Option<Box<dyn ItemClone>>, SlotError> {
+        self.open_clone_of(number, &repository.name, &*repository.gates)
+    }
+
+    pub(super) fn open_clone_of(
+        &self,
+        number: u32,
+        name: &str,
+        repository: &dyn LandingRepository,
+    ) -> Result<Option<Box<dyn ItemClone>>, SlotError> {
+        repository.open_clone(&self.place(number, name))
     }
 
     /// Tells whether the clones of a slot are there, and can be worked in.
@@ -147,11 +157,10 @@ impl SlotPool {
         &self,
         record: &SlotRecord,
         repositories: &[PersonsRepository],
-    ) -> Result<Option<Vec<Slot>>, WorkflowError> {
+    ) -> Result<Option<Vec<Box<dyn ItemClone>>>, WorkflowError> {
         let mut clones = Vec::new();
         for repository in repositories {
-            let program = repository.gates.git.program();
-            match self.open_clone(record.number, &repository.name, program)? {
+            match self.open_clone(record.number, repository)? {
                 Some(slot) => clones.push(slot),
                 None => return Ok(None),
             }
@@ -166,32 +175,15 @@ impl SlotPool {
         repositories: &[PersonsRepository],
         starts: &[CloneStart],
         equipment: &mut Equipment<'_>,
-    ) -> Result<Vec<Slot>, WorkflowError> {
-        let caches: Vec<Utf8PathBuf> =
-            equipment.checkout.cache.iter().map(Utf8PathBuf::from).collect();
+    ) -> Result<Vec<Box<dyn ItemClone>>, WorkflowError> {
         let mut clones = Vec::new();
         for repository in repositories {
             let start = starts.iter().find(|start| start.repository == repository.name);
             let Some(CloneStart { tip, at, .. }) = start else { continue };
-            let refs =
-                repository.gates.mirror.fill(&repository.gates.git, std::slice::from_ref(tip))?;
-            let branch = branch_for(&ItemKey::new(item), &refs);
-            let copied = equipment.copied(repository)?;
-            let request = SlotRequest {
-                directory: &self.root(number).join(&repository.name),
-                private: &self.private(number, &repository.name),
-                mirror: &repository.gates.mirror,
-                person: &repository.gates.git,
-                refs: &refs,
-                base: at,
-                branch: &branch,
-                run_branch: (!repository.branch.is_empty()).then_some((&repository.branch, tip)),
-                caches: &caches,
-                exclude: &copied,
-            };
-            let (slot, unfilled) = Slot::prepare(&request)?;
-            equipment.note_unfilled(&unfilled);
-            clones.push(equipment.equip(&request, slot, number, &repository.prefix)?);
+            let place = self.place(number, &repository.name);
+            let (branch, prefix) = (&repository.branch, &repository.prefix);
+            let request = CloneRequest { place: &place, item, branch, tip, at, prefix };
+            clones.push(repository.gates.prepare_clone(&request, equipment)?);
         }
         Ok(clones)
     }

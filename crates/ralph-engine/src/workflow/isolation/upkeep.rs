@@ -26,6 +26,21 @@ use crate::workflow::repositories::own_paths;
 /// What a person does where `ralph land` found something in the way.
 const THEN_AGAIN: &str = "then run `ralph land` again";
 
+impl PersonsRepository {
+    /// Lets the branch follow what has landed; returns why it waits, and the merge with newer commits, if one was made.
+    pub(crate) fn bring_along<E: From<WorkflowError>>(
+        &self,
+        assess: impl FnMut(&NewerMerge<'_>) -> Result<Assessment, E>,
+    ) -> Result<(Option<String>, Option<CheckedMerge>), E> {
+        // The person's newer commits come first.
+        Ok(match self.take_up_newer(assess)? {
+            TakenUp::Refused(why) => (Some(why), None),
+            TakenUp::Nothing => (self.follow(THEN_AGAIN)?, None),
+            TakenUp::Merged(merge) => (self.follow(THEN_AGAIN)?, Some(merge)),
+        })
+    }
+}
+
 /// A branch that landed work was ahead of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LandedBranch {
@@ -95,18 +110,13 @@ pub fn bring_along<E: From<WorkflowError>>(
             let repository = PersonsRepository {
                 had_commits: std::cell::Cell::new(false),
                 name: name.clone(),
-                gates: gates.clone(),
+                gates: std::sync::Arc::new(gates.clone()),
                 own: own_paths(workspace, &home.path, &config.mailbox, &worktree),
                 branch: format!("refs/heads/{short}"),
                 has_home: false,
                 prefix: Utf8PathBuf::new(),
             };
-            // The person's newer commits come first.
-            let (waits, merge) = match repository.take_up_newer(&mut assess)? {
-                TakenUp::Refused(why) => (Some(why), None),
-                TakenUp::Nothing => (repository.follow(THEN_AGAIN)?, None),
-                TakenUp::Merged(merge) => (repository.follow(THEN_AGAIN)?, Some(merge)),
-            };
+            let (waits, merge) = repository.bring_along(&mut assess)?;
             branches.push(LandedBranch {
                 repository: name.clone(),
                 branch: short.to_owned(),
