@@ -15,6 +15,8 @@ pub(crate) enum Defect {
     NeverGivesUp,
     /// Files of private state are replaced without syncing.
     DoesNotSync,
+    /// Accepted work lands although the person has withdrawn its item meanwhile.
+    LandsWhatWasWithdrawn,
 }
 
 #[cfg(not(test))]
@@ -35,12 +37,13 @@ mod put_back {
 
     impl Defect {
         /// All of them, by their names in xtask.
-        pub(crate) const ALL: [(&str, Defect); 5] = [
+        pub(crate) const ALL: [(&str, Defect); 6] = [
             ("repeats-finished-runs", Defect::RepeatsFinishedRuns),
             ("takes-leftovers-for-the-persons", Defect::TakesLeftoversForThePersons),
             ("never-backs-off", Defect::NeverBacksOff),
             ("never-gives-up", Defect::NeverGivesUp),
             ("does-not-sync", Defect::DoesNotSync),
+            ("lands-what-was-withdrawn", Defect::LandsWhatWasWithdrawn),
         ];
     }
 

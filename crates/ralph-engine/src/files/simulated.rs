@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::resume_unwind;
+use std::rc::Rc;
 
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,10 @@ pub(crate) enum Fault {
     },
     /// A person interrupts.
     Interrupt,
+    /// A person does something beside the process: what, is up to the story.
+    Person {
+        act: usize,
+    },
 }
 
 /// A fault, and after how many effects of the process it strikes.
@@ -154,6 +159,8 @@ struct Disk {
     full: u32,
     failing: bool,
     interrupted: bool,
+    /// What a person does now.
+    acts: Vec<usize>,
     /// How the process died, until the next one starts.
     dead: Option<Fault>,
     log: Option<Vec<String>>,
@@ -161,6 +168,15 @@ struct Disk {
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
+    static PERSON: RefCell<Option<Person>> = const { RefCell::new(None) };
+}
+
+/// Does what a [`Fault::Person`] names.
+pub(crate) type Person = Rc<dyn Fn(usize)>;
+
+/// Has a person act beside the processes of this thread's disk.
+pub(crate) fn attend(person: Person) {
+    PERSON.set(Some(person));
 }
 
 fn with<T>(use_it: impl FnOnce(&mut Disk) -> T) -> T {
@@ -193,6 +209,7 @@ pub(crate) fn install(seed: u64, now: Timestamp) {
         full: 0,
         failing: false,
         interrupted: false,
+        acts: Vec::new(),
         dead: None,
         log: None,
     };
@@ -202,6 +219,7 @@ pub(crate) fn install(seed: u64, now: Timestamp) {
 /// Removes the disk.
 pub(crate) fn uninstall() {
     DISK.set(None);
+    PERSON.set(None);
 }
 
 /// Whether this thread has a simulated disk.
@@ -293,7 +311,12 @@ pub(crate) fn effect(what: impl FnOnce() -> String) {
 }
 
 fn effect_on_disk(what: impl FnOnce(&Disk) -> String) {
-    if with(|disk| disk.count(what)) {
+    let (dies, acts) = with(|disk| (disk.count(what), std::mem::take(&mut disk.acts)));
+    for act in acts {
+        let person = PERSON.with_borrow(Clone::clone);
+        unharmed(|| person.iter().for_each(|person| person(act)));
+    }
+    if dies {
         resume_unwind(Box::new(Died));
     }
 }
@@ -390,6 +413,7 @@ impl Disk {
                 Fault::Full { writes } => self.full = writes,
                 Fault::Failing => self.failing = true,
                 Fault::Interrupt => self.interrupted = true,
+                Fault::Person { act } => self.acts.push(act),
                 Fault::Jump { seconds } => {
                     let span = SignedDuration::from_secs(seconds);
                     self.now = self.now.saturating_add(span).unwrap_or(self.now);

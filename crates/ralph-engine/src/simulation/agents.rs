@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -16,7 +17,7 @@ use ralph_model::plan::Plan;
 use ralph_model::role::Role;
 use ralph_model::run::{ProcessExit, RunEnd, RunFacts, UsageLimit};
 
-use super::git::SimulatedGit;
+use super::git::{SimulatedGit, Tree};
 use super::repository::{BROKEN, is_broken};
 use super::story::{Act, Branching, Committing, Effort, Ending, Story};
 use super::world::{MAILBOX, World};
@@ -71,12 +72,14 @@ impl Performer for Troupe {
         _: &mut Environment,
     ) -> Result<(Closing, Option<Watch>), RunError> {
         let mut world = self.world.borrow_mut();
+        let slot = run.context.slot;
         let key = world.key_of(run.request.item.unwrap_or_default(), run.request.role);
         let performance =
             world.begin(&key, run.id.to_string(), run.request.role, run.request.given);
         let stage = Stage {
-            git: world.git.clone(),
-            home: world.home.path.clone(),
+            git: slot.and_then(|slot| world.git.beside(&slot.root)).unwrap_or(world.git.clone()),
+            home: world.home_at_work(),
+            landed: world.git.tip_tree(),
             story: Rc::clone(&world.story),
             key,
             number: performance.number,
@@ -109,8 +112,11 @@ impl Performer for Troupe {
 
 /// The state and actions of an agent in one run.
 struct Stage {
+    /// Where it works.
     git: SimulatedGit,
     home: Utf8PathBuf,
+    /// What is on the run's branch.
+    landed: Arc<Tree>,
     story: Rc<Story>,
     key: String,
     number: usize,
@@ -240,8 +246,7 @@ impl Stage {
     }
 
     fn has_fault(&self, file: &str) -> bool {
-        let tree = self.git.state().head_tree();
-        tree.get(file).is_none_or(|blob| is_broken(&blob.content))
+        self.landed.get(file).is_none_or(|blob| is_broken(&blob.content))
     }
 
     /// Does what a role of the pipeline is asked to do, or fails to.

@@ -1,7 +1,9 @@
 //! One suite for both gits: each scenario is played with the real git in a temporary directory and with the simulated
 //! one, with equal observations. Commit ids are replaced by the order of their first appearance.
 
-use std::collections::HashMap;
+mod landing;
+
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use camino::Utf8PathBuf;
 use super::git::SimulatedGit;
 use super::repository::SimulatedRepository;
 use crate::files::simulated::{self, ROOT, get, put};
-use crate::gates::{GateRepository, WorkRepository};
+use crate::gates::GateRepository;
 use crate::git::commits::{CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt};
 use crate::git::replaced::Replaced;
@@ -18,6 +20,7 @@ use crate::git::undo::RefReturn;
 use crate::git::{ChangeKind, GitProgram, Head, Oid};
 use crate::repository::GitAccess;
 use crate::test_place::Place;
+use crate::workflow::isolation::access::LandingRepository;
 
 /// A working tree and one of the two gits.
 enum Bench {
@@ -62,7 +65,7 @@ impl Stage {
         put(&root.join("readme.txt"), Some(b"one\n"));
         put(&root.join("ralph/.gitignore"), Some(b"runs/\n*.log\n"));
         let git = SimulatedGit::init(&root);
-        Stage::on(Bench::Simulated { repository: SimulatedRepository { git } })
+        Stage::on(Bench::Simulated { repository: SimulatedRepository::of(git, None) })
     }
 
     fn on(bench: Bench) -> Stage {
@@ -71,7 +74,7 @@ impl Stage {
         stage
     }
 
-    fn repository(&self) -> &dyn WorkRepository {
+    fn repository(&self) -> &dyn LandingRepository {
         match &self.bench {
             Bench::Real { repository, .. } => &**repository,
             Bench::Simulated { repository } => repository,
@@ -183,6 +186,10 @@ impl Stage {
     fn see_home(&mut self) {
         let mut status = self.git().status_within("ralph".as_ref()).unwrap();
         status.sort_by(|one, other| one.path.cmp(&other.path));
+        let among: BTreeSet<PathBuf> = status.iter().map(|entry| entry.path.clone()).collect();
+        self.see(status);
+        let mut status = self.git().status_among("ralph".as_ref(), &among).unwrap();
+        status.sort_by(|one, other| one.path.cmp(&other.path));
         self.see(status);
     }
 
@@ -200,6 +207,10 @@ impl Stage {
             .into_iter()
             .map(|change| (change.path, change.kind, change.id.is_some()))
             .collect();
+        self.see(changes);
+        let changes = self.git().tree_changes(from, to).unwrap();
+        let changes: Vec<(PathBuf, bool)> =
+            changes.into_iter().map(|change| (change.path, change.after.is_some())).collect();
         self.see(changes);
     }
 
@@ -511,7 +522,7 @@ fn others_work(stage: &mut Stage) {
 #[test]
 fn both_gits_are_seen_alike() {
     type Scenario = (&'static str, fn(&mut Stage));
-    let scenarios: [Scenario; 9] = [
+    let scenarios: [Scenario; 14] = [
         ("committing", committing),
         ("renaming", renaming),
         ("ancestry", ancestry),
@@ -521,6 +532,11 @@ fn both_gits_are_seen_alike() {
         ("holding", holding),
         ("evidence", evidence),
         ("others' work", others_work),
+        ("landing", landing::landing),
+        ("what is in the way", landing::what_is_in_the_way),
+        ("merging for a landing", landing::merging_for_a_landing),
+        ("items in flight", landing::items_in_flight),
+        ("the copy of home", landing::the_copy_of_home),
     ];
     for (name, play) in scenarios {
         let [real, simulated] = [Stage::real, Stage::simulated].map(|bench| {

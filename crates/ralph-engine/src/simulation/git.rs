@@ -1,12 +1,12 @@
-//! A repository in memory, with its working tree on the simulated disk.
+//! The repositories of a simulated machine, in memory, with their working trees on the simulated disk.
 //!
 //! Commits, refs, `HEAD`, notes and ignore files are modelled; the index is not, so nothing is ever staged. One git
 //! command is one effect, because a started git process completes even if Ralph dies meanwhile. Commits and refs are
-//! durable at once.
+//! durable at once. All repositories share their objects: the person's, the draft of home, and clones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -16,6 +16,7 @@ use crate::files::simulated::{each_file_below, effect, get, put};
 use crate::git::commits::{CommitError, CommitRequest, Committed};
 use crate::git::evidence::{Dirt, DirtyPath, FileStamp, is_own};
 use crate::git::home_copy::{HomeBlob, HomeChange};
+use crate::git::item_refs::ItemKey;
 use crate::git::replaced::Replaced;
 use crate::git::saved::SavedDirt;
 use crate::git::undo::RefReturn;
@@ -32,8 +33,15 @@ pub(super) struct Blob {
     pub(super) content: Arc<[u8]>,
 }
 
+impl RepositoryState {
+    fn new(root: &Utf8Path, branch: &str) -> RepositoryState {
+        let head = HeadState::Branch(branch.to_owned());
+        RepositoryState { root: root.to_owned(), refs: BTreeMap::new(), head, is_whole: false }
+    }
+}
+
 impl Blob {
-    fn new(content: &[u8]) -> Blob {
+    pub(super) fn new(content: &[u8]) -> Blob {
         Blob { id: id_of(&[b"blob", content]), content: content.into() }
     }
 }
@@ -43,6 +51,7 @@ pub(super) type Tree = BTreeMap<Arc<str>, Blob>;
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedCommit {
     pub(super) id: Oid,
+    pub(super) message: String,
     pub(super) tree_id: Oid,
     pub(super) tree: Arc<Tree>,
     /// By number; always of earlier commits.
@@ -55,21 +64,38 @@ enum HeadState {
     Detached(Oid),
 }
 
+/// What one repository has of its own.
+#[derive(Debug)]
+pub(super) struct RepositoryState {
+    root: Utf8PathBuf,
+    pub(super) refs: BTreeMap<String, Oid>,
+    head: HeadState,
+    /// Ralph completed making it; the next opening recreates one that is not whole.
+    pub(super) is_whole: bool,
+}
+
+/// All repositories, as seen from one of them.
 #[derive(Debug)]
 pub(super) struct GitState {
     pub(super) commits: Vec<SimulatedCommit>,
     by_id: HashMap<Oid, usize>,
-    refs: BTreeMap<String, Oid>,
-    head: HeadState,
+    trees: HashMap<Oid, Arc<Tree>>,
+    blobs: HashMap<Oid, Arc<[u8]>>,
+    repositories: Vec<RepositoryState>,
+    /// The one that it is seen from.
+    at: usize,
     pub(super) notes: BTreeMap<Oid, String>,
     /// All ids that were ever in a committed plan.
     pub(super) plan_ids: BTreeSet<String>,
+    /// The keys of items that have or had state on refs.
+    pub(super) item_keys: BTreeMap<String, ItemKey>,
 }
 
-/// The repository.
+/// A repository.
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedGit {
     pub(super) root: Utf8PathBuf,
+    number: usize,
     state: Arc<Mutex<GitState>>,
 }
 
@@ -85,22 +111,30 @@ fn id_of(parts: &[&[u8]]) -> Oid {
     Oid::parse(text.as_bytes()).expect("it has forty hexadecimal digits")
 }
 
-fn failed(args: &str, why: &str) -> GitError {
+pub(super) fn failed(args: &str, why: &str) -> GitError {
     GitError::Failed { args: args.to_owned(), code: Some(1), stderr: why.to_owned() }
 }
 
-fn text_of(path: &Path) -> &str {
+pub(super) fn text_of(path: &Path) -> &str {
     path.to_str().expect("paths of the simulation are text")
 }
 
 impl GitState {
+    pub(super) fn here(&self) -> &RepositoryState {
+        &self.repositories[self.at]
+    }
+
+    pub(super) fn here_mut(&mut self) -> &mut RepositoryState {
+        &mut self.repositories[self.at]
+    }
+
     fn number(&self, id: &Oid) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
     fn head_id(&self) -> Option<&Oid> {
-        match &self.head {
-            HeadState::Branch(name) => self.refs.get(name),
+        match &self.here().head {
+            HeadState::Branch(name) => self.here().refs.get(name),
             HeadState::Detached(id) => Some(id),
         }
     }
@@ -111,36 +145,73 @@ impl GitState {
     }
 
     pub(super) fn tree_at(&self, id: &Oid) -> Option<Arc<Tree>> {
-        self.number(id).map(|number| Arc::clone(&self.commits[number].tree))
+        let of_commit = self.number(id).map(|number| &self.commits[number].tree);
+        of_commit.or_else(|| self.trees.get(id)).cloned()
+    }
+
+    pub(super) fn blob(&self, id: &Oid) -> Option<&Arc<[u8]>> {
+        self.blobs.get(id)
+    }
+
+    fn has(&self, id: &Oid) -> bool {
+        self.by_id.contains_key(id) || self.trees.contains_key(id) || self.blobs.contains_key(id)
+    }
+
+    /// Stores a content.
+    pub(super) fn keep_blob(&mut self, content: &[u8]) -> Blob {
+        let blob = Blob::new(content);
+        self.blobs.insert(blob.id.clone(), Arc::clone(&blob.content));
+        blob
+    }
+
+    /// Stores a tree with its contents; returns its id.
+    pub(super) fn keep_tree(&mut self, tree: Tree) -> (Oid, Arc<Tree>) {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for (path, blob) in &tree {
+            parts.extend([path.as_bytes(), blob.id.as_str().as_bytes()]);
+        }
+        let id = id_of(&parts);
+        if let Some(known) = self.trees.get(&id) {
+            return (id, Arc::clone(known));
+        }
+        for blob in tree.values() {
+            self.blobs.insert(blob.id.clone(), Arc::clone(&blob.content));
+        }
+        let tree = Arc::new(tree);
+        self.trees.insert(id.clone(), Arc::clone(&tree));
+        (id, tree)
     }
 
     fn head(&self) -> Head {
-        match &self.head {
+        match &self.here().head {
             HeadState::Detached(id) => Head::Detached { id: id.clone() },
-            HeadState::Branch(name) => match self.refs.get(name) {
+            HeadState::Branch(name) => match self.here().refs.get(name) {
                 Some(id) => Head::Branch { name: name.clone(), id: id.clone() },
                 None => Head::Unborn { name: name.clone() },
             },
         }
     }
 
-    fn add(&mut self, tree: Tree, parents: Vec<usize>, message: &str) -> Oid {
-        let mut parts: Vec<&[u8]> = Vec::new();
-        for (path, blob) in &tree {
-            parts.extend([path.as_bytes(), blob.id.as_str().as_bytes()]);
-        }
-        let tree_id = id_of(&parts);
+    pub(super) fn add(&mut self, tree: Tree, parents: Vec<usize>, message: &str) -> Oid {
+        let (tree_id, tree) = self.keep_tree(tree);
         let number = self.commits.len();
         let id = id_of(&[tree_id.as_str().as_bytes(), message.as_bytes(), &number.to_le_bytes()]);
-        let tree = Arc::new(tree);
-        self.commits.push(SimulatedCommit { id: id.clone(), tree_id, tree, parents });
+        let (message, made) = (message.to_owned(), id.clone());
+        self.commits.push(SimulatedCommit { id: made, message, tree_id, tree, parents });
         self.by_id.insert(id.clone(), number);
         id
     }
 
-    fn move_head(&mut self, id: Oid) {
-        match &mut self.head {
-            HeadState::Branch(name) => drop(self.refs.insert(name.clone(), id)),
+    /// Adds a commit on top of others.
+    pub(super) fn add_on(&mut self, tree: Tree, parents: &[&Oid], message: &str) -> Oid {
+        let parents = parents.iter().filter_map(|id| self.number(id)).collect();
+        self.add(tree, parents, message)
+    }
+
+    pub(super) fn move_head(&mut self, id: Oid) {
+        let RepositoryState { head, refs, .. } = self.here_mut();
+        match head {
+            HeadState::Branch(name) => drop(refs.insert(name.clone(), id)),
             HeadState::Detached(at) => *at = id,
         }
     }
@@ -187,7 +258,8 @@ impl GitState {
     }
 
     pub(super) fn refs(&self, root: &Utf8Path) -> RefsSnapshot {
-        let refs = self.refs.iter().map(|(name, id)| Ref { name: name.clone(), id: id.clone() });
+        let refs = self.here().refs.iter();
+        let refs = refs.map(|(name, id)| Ref { name: name.clone(), id: id.clone() });
         let heads = self.head_id().map(|id| (root.as_std_path().to_owned(), id.clone()));
         let worktree_heads = heads.into_iter().collect();
         RefsSnapshot { head: self.head(), refs: refs.collect(), worktree_heads }
@@ -208,7 +280,7 @@ impl GitState {
             return self.head_id().cloned();
         }
         let named = ["", "refs/", "refs/tags/", "refs/heads/"];
-        let found = named.iter().find_map(|start| self.refs.get(&format!("{start}{name}")));
+        let found = named.iter().find_map(|start| self.here().refs.get(&format!("{start}{name}")));
         found.cloned().or_else(|| self.find(name).map(|commit| commit.id.clone()))
     }
 
@@ -251,21 +323,56 @@ impl SimulatedGit {
         let state = GitState {
             commits: Vec::new(),
             by_id: HashMap::new(),
-            refs: BTreeMap::new(),
-            head: HeadState::Branch("refs/heads/main".to_owned()),
+            trees: HashMap::new(),
+            blobs: HashMap::new(),
+            repositories: vec![RepositoryState::new(root, "refs/heads/main")],
+            at: 0,
             notes: BTreeMap::new(),
             plan_ids: BTreeSet::new(),
+            item_keys: BTreeMap::new(),
         };
-        let git = SimulatedGit { root: root.to_owned(), state: Arc::new(Mutex::new(state)) };
+        let state = Arc::new(Mutex::new(state));
+        let git = SimulatedGit { root: root.to_owned(), number: 0, state };
         git.commit_all("begin");
         git
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, GitState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the repository of the machine at a root, if there is one.
+    pub(super) fn beside(&self, root: &Utf8Path) -> Option<SimulatedGit> {
+        let number = self.state().repositories.iter().position(|one| one.root == root)?;
+        Some(SimulatedGit { root: root.to_owned(), number, state: Arc::clone(&self.state) })
     }
 
-    fn path(&self, inside: &str) -> Utf8PathBuf {
+    /// Makes a repository at a root anew, on a branch without commits. It is not whole yet.
+    pub(super) fn make_beside(&self, root: &Utf8Path, branch: &str) -> SimulatedGit {
+        let new = RepositoryState::new(root, branch);
+        let mut state = self.state();
+        match state.repositories.iter_mut().find(|one| one.root == root) {
+            Some(known) => *known = new,
+            None => state.repositories.push(new),
+        }
+        drop(state);
+        let mut files = Vec::new();
+        each_file_below(root, |path, _, _| files.push(root.join(path)));
+        for file in &files {
+            put(file, None);
+        }
+        self.beside(root).expect("it was just made")
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, GitState> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                panic!("a repository is asked within another question")
+            }
+        };
+        state.at = self.number;
+        state
+    }
+
+    pub(super) fn path(&self, inside: &str) -> Utf8PathBuf {
         self.root.join(inside)
     }
 
@@ -326,6 +433,23 @@ impl SimulatedGit {
         committed
     }
 
+    /// Commits files as they are in the working tree, without moving `HEAD`.
+    pub(super) fn commit_aside(&self, paths: &[PathBuf], message: &str) -> Oid {
+        let mut state = self.state();
+        let mut tree = (*state.head_tree()).clone();
+        for path in paths {
+            match get(&self.path(text_of(path))) {
+                Some(content) => drop(tree.insert(text_of(path).into(), Blob::new(&content))),
+                None => drop(tree.remove(text_of(path))),
+            }
+        }
+        let head = state.head_id().cloned();
+        let made = state.add_on(tree, &head.iter().collect::<Vec<_>>(), message);
+        drop(state);
+        effect(|| "git commit-tree".to_owned());
+        made
+    }
+
     fn learn_plan_ids(&self, paths: &[PathBuf]) {
         for path in paths.iter().filter(|path| path.ends_with("plan.jsonl")) {
             let Some(content) = get(&self.path(text_of(path))) else { continue };
@@ -361,14 +485,14 @@ impl SimulatedGit {
         if self.switch(&name, false).is_ok() {
             return;
         }
-        if self.state().refs.contains_key(&name) {
+        if self.state().here().refs.contains_key(&name) {
             return self.switch_new(&format!("{branch}-2"));
         }
         let mut state = self.state();
         if let Some(id) = state.head_id().cloned() {
-            state.refs.insert(name.clone(), id);
+            state.here_mut().refs.insert(name.clone(), id);
         }
-        state.head = HeadState::Branch(name);
+        state.here_mut().head = HeadState::Branch(name);
         drop(state);
         effect(|| format!("git switch -c {branch}"));
     }
@@ -376,7 +500,7 @@ impl SimulatedGit {
     pub(super) fn detach(&self) {
         let mut state = self.state();
         if let Some(id) = state.head_id().cloned() {
-            state.head = HeadState::Detached(id);
+            state.here_mut().head = HeadState::Detached(id);
         }
         drop(state);
         effect(|| "git switch --detach".to_owned());
@@ -400,7 +524,12 @@ impl SimulatedGit {
     }
 
     /// Sets tracked files to their versions in a commit. Uncommitted changes are kept, stop it, or are lost.
-    fn check_out(&self, target: &Oid, discard: bool) -> Result<(), GitError> {
+    pub(super) fn check_out(&self, target: &Oid, discard: bool) -> Result<(), GitError> {
+        let obstacles = if discard { Vec::new() } else { self.obstacles(target)? };
+        if let Some(path) = obstacles.first() {
+            let why = format!("Your local changes to {path} would be overwritten");
+            return Err(failed("switch", &why));
+        }
         let (old, new) = {
             let state = self.state();
             let new = state.tree_at(target).ok_or_else(|| failed("switch", "no such commit"))?;
@@ -412,10 +541,6 @@ impl SimulatedGit {
             let content = get(&self.path(path));
             let (from, to) = (old.get(path), new.get(path));
             let is_clean = content.as_deref() == from.map(|blob| &*blob.content);
-            if from != to && !is_clean && !discard {
-                let why = format!("Your local changes to {path} would be overwritten");
-                return Err(failed("switch", &why));
-            }
             if from != to || (discard && !is_clean) {
                 writes.push((Arc::clone(path), to.map(|blob| Arc::clone(&blob.content))));
             }
@@ -426,11 +551,27 @@ impl SimulatedGit {
         Ok(())
     }
 
+    /// Returns the files whose uncommitted changes a checkout of a commit would overwrite.
+    pub(super) fn obstacles(&self, target: &Oid) -> Result<Vec<Arc<str>>, GitError> {
+        let (old, new) = {
+            let state = self.state();
+            let new = state.tree_at(target).ok_or_else(|| failed("switch", "no such commit"))?;
+            (state.head_tree(), new)
+        };
+        let paths: BTreeSet<&Arc<str>> = old.keys().chain(new.keys()).collect();
+        let is_obstacle = |path: &&&Arc<str>| {
+            let (from, to) = (old.get(**path), new.get(**path));
+            let is_clean = get(&self.path(path)).as_deref() == from.map(|blob| &*blob.content);
+            from != to && !is_clean
+        };
+        Ok(paths.iter().filter(is_obstacle).map(|path| Arc::clone(path)).collect())
+    }
+
     fn switch(&self, branch: &str, discard: bool) -> Result<(), CommitError> {
-        let target = self.state().refs.get(branch).cloned();
+        let target = self.state().here().refs.get(branch).cloned();
         let target = target.ok_or_else(|| failed("switch", "no such branch"))?;
         self.check_out(&target, discard)?;
-        self.state().head = HeadState::Branch(branch.to_owned());
+        self.state().here_mut().head = HeadState::Branch(branch.to_owned());
         effect(|| format!("git switch {branch}"));
         Ok(())
     }
@@ -455,7 +596,7 @@ impl GitAccess for SimulatedGit {
 
     fn have(&self, ids: &[Oid]) -> Result<Vec<bool>, GitError> {
         let state = self.state();
-        Ok(ids.iter().map(|id| state.number(id).is_some()).collect())
+        Ok(ids.iter().map(|id| state.has(id)).collect())
     }
 
     fn find_commit(&self, claimed: &str) -> Result<Option<CommitHeader>, GitError> {
@@ -565,7 +706,7 @@ impl GitAccess for SimulatedGit {
         let made = state.add(tree, parents, "What was not committed before a run");
         let tree_id = state.find(made.as_str()).expect("it was just made").tree_id.clone();
         let name = format!("refs/ralph/saved/{}", &tree_id.as_str()[..16]);
-        let commit = state.refs.entry(name.clone()).or_insert(made).clone();
+        let commit = state.here_mut().refs.entry(name.clone()).or_insert(made).clone();
         drop(state);
         effect(|| format!("git update-ref {name}"));
         Ok(Some(SavedDirt { name, commit, files }))
@@ -616,13 +757,13 @@ impl GitAccess for SimulatedGit {
 
     fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
         let mut state = self.state();
-        if refs.iter().any(|to| state.refs.get(&to.name) != to.now.as_ref()) {
+        if refs.iter().any(|to| state.here().refs.get(&to.name) != to.now.as_ref()) {
             return Err(failed("update-ref", "cannot lock ref"));
         }
         for RefReturn { name, before, .. } in refs {
             match before {
-                Some(id) => drop(state.refs.insert(name.clone(), id.clone())),
-                None => drop(state.refs.remove(name)),
+                Some(id) => drop(state.here_mut().refs.insert(name.clone(), id.clone())),
+                None => drop(state.here_mut().refs.remove(name)),
             }
         }
         drop(state);

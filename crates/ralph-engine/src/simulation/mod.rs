@@ -9,8 +9,11 @@
 //! fresh seeds, or repeats one and minimises it ([`shrink`]).
 
 mod agents;
+mod clones;
 mod conformance;
 mod git;
+mod landing;
+mod meanwhile;
 mod oracle;
 mod process;
 mod regressions;

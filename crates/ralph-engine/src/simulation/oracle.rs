@@ -11,6 +11,7 @@ use ralph_model::run::{RunOutcome, Trouble};
 
 use super::agents::{Performance, progress_line};
 use super::git::Tree;
+use super::meanwhile::Meanwhile;
 use super::repository::is_broken;
 use super::story::{Answers, Branching, Committing, Ending, Kind, LOOP_TASK};
 use super::world::{MAILBOX, MOST_TROUBLES, ProcessEnd, World, own_paths};
@@ -69,7 +70,8 @@ impl Summary {
             summary.tries.insert(spec, tries.collect());
         }
         each_file_below(&world.workspace.root, |path, content, _| {
-            if !path.starts_with("ralph/") && !path.starts_with(MAILBOX) {
+            let is_ralphs = path.starts_with("ralph/") || path.starts_with(MAILBOX);
+            if !is_ralphs && !Meanwhile::is_persons(path) {
                 let text = String::from_utf8_lossy(content).into_owned();
                 summary.files.insert(path.to_owned(), text);
             }
@@ -143,6 +145,11 @@ pub(super) fn check(world: &World) -> Vec<String> {
     if !wrong.is_empty() {
         return wrong;
     }
+    if world.story.in_clones {
+        wrong.extend(world.brought.iter().cloned());
+        wrong.extend(world.meanwhile.check());
+        check_checkout(world, &mut wrong);
+    }
     check_persons_work(world, &mut wrong);
     check_home(world, &mut wrong);
     check_results(world, &mut wrong);
@@ -167,9 +174,12 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
             vec![format!("it ended as `{}` and not as `{}`", found.end, expected.end)]
         };
     }
-    if disturbed.story.sweeps_up_broken_work()
-        || disturbed.story.meets_broken_work()
-        || disturbed.story.stops_with_broken_work()
+    let in_place = !disturbed.story.in_clones;
+    if disturbed.story.has_withdrawal()
+        || in_place
+            && (disturbed.story.sweeps_up_broken_work()
+                || disturbed.story.meets_broken_work()
+                || disturbed.story.stops_with_broken_work())
     {
         return Vec::new();
     }
@@ -198,12 +208,12 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
         return wrong;
     }
     // The same step continues where it hit its limit, but after a crash another begins on the person's branch.
-    if disturbed.story.meets_limits_elsewhere() {
+    if in_place && disturbed.story.meets_limits_elsewhere() {
         return wrong;
     }
     differ("failed attempts", format!("{:?}", expected.tries), format!("{:?}", found.tries));
     // Work on another branch is kept there; where a run begins after a crash may differ.
-    if !disturbed.story.leaves_branches() {
+    if !(in_place && disturbed.story.leaves_branches()) {
         differ("files", format!("{:?}", expected.files), format!("{:?}", found.files));
     }
     differ("plans", format!("{:?}", expected.plan), format!("{:?}", found.plan));
@@ -287,7 +297,7 @@ fn check_persons_work(world: &World, wrong: &mut Vec<String>) {
                 commit.tree.get(name.as_str()).is_some_and(|blob| *blob.content == *text.as_bytes())
             })
         };
-        let is_safe = is_there || (is_swept && is_kept());
+        let is_safe = is_there || (!world.story.in_clones && is_swept && is_kept());
         if !is_safe {
             wrong.push(format!("the person's `{name}` is lost: {found:?}"));
         }
@@ -298,6 +308,17 @@ fn check_persons_work(world: &World, wrong: &mut Vec<String>) {
         let is_built = world.performances.iter().any(|known| known.key == *name);
         if !is_planned && !is_built {
             wrong.push(format!("the person's task `{name}` is lost"));
+        }
+    }
+}
+
+/// Agents in clones leave nothing in the person's checkout.
+fn check_checkout(world: &World, wrong: &mut Vec<String>) {
+    let dirt = world.git.dirt(&own_paths()).expect("it answers");
+    for dirty in dirt.paths {
+        let name = dirty.entry.path.display().to_string();
+        if !world.story.dirt.iter().any(|(known, _)| *known == name) {
+            wrong.push(format!("`{name}` is in the person's checkout, and is not theirs"));
         }
     }
 }
@@ -370,7 +391,8 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
             let path = world.workspace.root.join(MAILBOX).join("task-history.md");
             let history = get(&path).unwrap_or_default();
             let entries = memchr::memmem::find_iter(&history, b"**Task ").count();
-            if entries != 1 {
+            // Mailboxes are not exchanged with simulated clones: the history is there.
+            if entries != 1 && !world.story.in_clones {
                 wrong.push(format!("the task is done, and the history tells of {entries} tasks"));
             }
             true

@@ -12,10 +12,12 @@ use ralph_model::prd::PRD_FILE;
 use ralph_model::role::Role;
 
 use super::agents::Troupe;
+use super::git::SimulatedGit;
+use super::meanwhile::RUN_BRANCH;
 use super::repository::SimulatedRepository;
 use super::story::{Kind, spec_id};
 use super::world::{
-    Nobody, ProcessEnd, SimulatedClock, SimulatedWaiter, World, own_paths, prompts,
+    Nobody, ProcessEnd, SimulatedClock, SimulatedWaiter, World, own_paths, plan_file, prompts,
 };
 use crate::ask::{AskPerson, Inquiry, NoReply};
 use crate::files::simulated::ROOT;
@@ -23,10 +25,13 @@ use crate::plan_file::PlanFile;
 use crate::run::{Environment, RunResources};
 use crate::session::machine::Machine;
 use crate::session::{Locking, Session, SessionRequest};
+use crate::workflow::WorkflowError;
 use crate::workflow::build::Build;
 use crate::workflow::build::planning::{BeforeBuild, Existing, PlanningEnd};
 use crate::workflow::driver::Ended;
 use crate::workflow::home_committer::{HomeCommitter, HomePlace};
+use crate::workflow::isolation::access::LandingRepository;
+use crate::workflow::isolation::{Clones, PersonsRepository};
 use crate::workflow::pause::RoundPause;
 use crate::workflow::phased::{Phased, PhasedEnd};
 use crate::workflow::pipeline::queue::{Queue, Selection};
@@ -114,18 +119,23 @@ fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
     };
     let (mut session, _) = Session::open_on(machine, request).map_err(|error| words(&error))?;
     world.borrow_mut().state = Some(session.context.state.clone());
-    let repository = Arc::new(SimulatedRepository { git: git.clone() });
+    let repository = Arc::new(SimulatedRepository::of(git.clone(), None));
     let own = own_paths();
-    let repositories = Repositories::only(repository, own);
+    let repositories = Repositories::only(Arc::clone(&repository) as _, own.clone());
     let exclude = workspace.root.join(".git/info/exclude");
     let worktree = workspace.root.clone();
-    let place = HomePlace { git: Box::new(git), worktree, home: "ralph".into(), exclude };
+    let place = HomePlace { git: Box::new(git.clone()), worktree, home: "ralph".into(), exclude };
     let committer = HomeCommitter::at(Some(place), &home.path, &config.git);
     let mut project = Project::of(repositories, prompts(), committer, home.path.clone(), None);
-    // A command asks the person about such files before it begins.
-    let dirt = project.dirt(&session.context).map_err(|error| words(&error))?;
-    let is_persons = |name: &String| story.dirt.iter().any(|(known, _)| known == name);
-    world.borrow_mut().misattributed.extend(dirt.into_iter().filter(|name| !is_persons(name)));
+    if story.in_clones {
+        isolate(&mut session, &mut project, &repository).map_err(|error| words(&error))?;
+    } else {
+        // A command asks the person about such files before it begins.
+        let dirt = project.dirt(&session.context).map_err(|error| words(&error))?;
+        let is_persons = |name: &String| story.dirt.iter().any(|(known, _)| known == name);
+        let mut world = world.borrow_mut();
+        world.misattributed.extend(dirt.into_iter().filter(|name| !is_persons(name)));
+    }
     match story.kind {
         Kind::Pipeline { .. } => {
             let options = PipelineOptions {
@@ -136,26 +146,14 @@ fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
                 forced: Vec::new(),
                 renewed: Vec::new(),
             };
-            let specs = home.path.join("specs");
+            let specs = project.home().join("specs");
             let queue = Queue { specs, selection: Selection::All { to: None }, validate: true };
             let report = Pipeline::new(&mut session, &mut project, &options).run(&queue);
             let report = report.map_err(|error| words(&error))?;
             let ends = report.ends.into_iter().map(|(spec, end)| (spec.to_string(), end));
             Ok(ProcessEnd::Pipeline(ends.collect()))
         }
-        Kind::Build { .. } => {
-            let plan = world.borrow().plan_file(&session.context.state);
-            let plan = Arc::new(plan.for_runs().map_err(|error| words(&error))?);
-            let mut build = Build::new(&mut session, &mut project, Arc::clone(&plan), None);
-            let planned = plan_first(&mut build, &plan).map_err(|error| words(&*error))?;
-            if let Some(end) = planned
-                && !matches!(end, Ended::By(PlanningEnd::Planned { .. }))
-            {
-                return Ok(ProcessEnd::Planning(end));
-            }
-            build.forget_planning_runs();
-            build.run().map(ProcessEnd::Build).map_err(|error| words(&error))
-        }
+        Kind::Build { .. } => run_build(&mut session, &mut project, &git),
         Kind::Stories { .. } => {
             let (pause, prd, branch) = (RoundPause::default(), PRD_FILE.into(), "main".to_owned());
             let options =
@@ -169,6 +167,47 @@ fn run_workflow(world: &Rc<RefCell<World>>) -> Result<ProcessEnd, String> {
             Ok(ProcessEnd::Loop(ended))
         }
     }
+}
+
+/// Builds a plan, which is made first where there is none, like `ralph build SPEC`.
+fn run_build(
+    session: &mut Session<'_>,
+    project: &mut Project,
+    git: &SimulatedGit,
+) -> Result<ProcessEnd, String> {
+    let root = project.home().parent().expect("home is in a repository");
+    let at_work = git.beside(root).expect("home is in a repository");
+    let plan = plan_file(&at_work, &session.context.state, project.home());
+    let plan = Arc::new(plan.for_runs().map_err(|error| words(&error))?);
+    let mut build = Build::new(session, project, Arc::clone(&plan), None);
+    let planned = plan_first(&mut build, &plan).map_err(|error| words(&*error))?;
+    if let Some(end) = planned
+        && !matches!(end, Ended::By(PlanningEnd::Planned { .. }))
+    {
+        return Ok(ProcessEnd::Planning(end));
+    }
+    build.forget_planning_runs();
+    build.run().map(ProcessEnd::Build).map_err(|error| words(&error))
+}
+
+/// Has the runs of a workflow work in clones, as opening a project does.
+fn isolate(
+    session: &mut Session<'_>,
+    project: &mut Project,
+    repository: &Arc<SimulatedRepository>,
+) -> Result<(), WorkflowError> {
+    let persons = Arc::clone(repository) as Arc<dyn LandingRepository>;
+    let persons = PersonsRepository::only(persons, own_paths(), RUN_BRANCH);
+    let clones = Clones::over(&session.context, vec![persons])?;
+    let left = project.work_in(session, clones, |context, home| {
+        let root = home.parent().expect("the draft has a root").to_owned();
+        let git = repository.git.beside(&root).expect("the draft was opened");
+        let plan = plan_file(&git, &context.state, home);
+        let exclude = root.join(".git/info/exclude");
+        let place = HomePlace { git: Box::new(git), worktree: root, home: "ralph".into(), exclude };
+        (HomeCommitter::at(Some(place), home, &context.config.git), plan)
+    })?;
+    project.publish_left(session, &left)
 }
 
 /// Plans the spec unless it has tasks, like `ralph build SPEC`.

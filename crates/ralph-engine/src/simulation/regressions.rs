@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use ralph_model::role::Role;
 
-use super::story::{Act, Answers, Branching, Committing, Effort, Ending, Kind, Script, Story};
+use super::story::{
+    Act, Answers, Branching, Committing, Effort, Ending, Kind, PersonsAct, Script, Story,
+};
 use super::{Logging, quiet_panics, shrink, tell_disturbed, tell_twice, tell_undisturbed};
 use crate::files::simulated::{Fault, PlannedFault};
 
@@ -92,14 +94,15 @@ fn stories_that_once_went_wrong_hold() {
     ];
     for seed in seeds {
         // As stories were when these went wrong.
-        let story = Story { answers: Answers::Strict, ..Story::of(seed) };
+        let story = Story { answers: Answers::Strict, in_clones: false, ..Story::of(seed) };
         let told = tell_twice(story, Logging::Off);
         assert!(told.wrong.is_empty(), "{seed}: {}", told.wrong.join("\n"));
     }
     // With answers of all kinds. What the person accepted was done again after its verifier had rejected it, as a killed Ralph
     // had left its record.
     for seed in [1_795_022_069_012_270, 1_795_022_069_076_749] {
-        let told = tell_twice(Story::of(seed), Logging::Off);
+        let story = Story { in_clones: false, ..Story::of(seed) };
+        let told = tell_twice(story, Logging::Off);
         assert!(told.wrong.is_empty(), "{seed}: {}", told.wrong.join("\n"));
     }
 }
@@ -121,22 +124,39 @@ fn story(kind: Kind, scripts: &[(&str, Role, &[Act])]) -> Story {
         dirt: vec![("notes-0.txt".to_owned(), "the person's".to_owned())],
         person_adds: false,
         answers: Answers::Strict,
+        in_clones: false,
         faults: Vec::new(),
     }
 }
 
 /// Plays a story once for each of its effects, with a fault after it.
 fn holds_with_a_fault_after_each_effect(story: &Story, fault: Fault) {
+    holds_with_a_fault_after_some_effects(story, fault, 1, 1);
+}
+
+fn holds_with_a_fault_after_some_effects(story: &Story, fault: Fault, first: u64, step: usize) {
     quiet_panics();
     let expected = tell_undisturbed(story, Logging::Off);
     let expected = expected.unwrap_or_else(|told| panic!("{}", told.wrong.join("\n")));
     assert!(expected.effects > 50, "the story has effects");
-    for after in 1..=expected.effects {
+    for after in (first..=expected.effects).step_by(step) {
         let faults = vec![vec![PlannedFault { after, fault }]];
         let disturbed = Story { faults, ..story.clone() };
         if !tell_disturbed(disturbed.clone(), &expected, Logging::Off).wrong.is_empty() {
             let told = tell_disturbed(disturbed, &expected, Logging::On);
             panic!("{}\n{}", shrink::trace(&told), told.wrong.join("\n"));
+        }
+    }
+}
+
+/// A landing is cut short anywhere, and the person acts at any moment of it.
+#[test]
+fn work_in_clones_lands_once_wherever_it_is_disturbed() {
+    for kind in [Kind::Stories { stories: 1 }, Kind::Pipeline { specs: 1 }] {
+        let story = Story { in_clones: true, ..story(kind, &[]) };
+        let acts = (0..PersonsAct::ALL.len()).map(|act| Fault::Person { act });
+        for (offset, fault) in [Fault::Kill, Fault::PowerLoss].into_iter().chain(acts).enumerate() {
+            holds_with_a_fault_after_some_effects(&story, fault, 1 + offset as u64, 13);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::git::evidence::{
     Before, Dropped, EvidenceError, GitCommitEvidence, GitEvidence, RepositoryEvidence, is_own,
 };
 use crate::git::mirror::MirrorError;
-use crate::git::{CommitHeader, GitError, Oid, PathChange, RefsSnapshot};
+use crate::git::{CommitHeader, GitError, Oid, PathChange, RefsSnapshot, RepositoryLocation};
 use crate::plan_file::known::KnownIds;
 use crate::plan_file::past::{PastError, PlanPast};
 use crate::repository::GitAccess;
@@ -43,6 +43,9 @@ pub(super) fn is_broken(content: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedRepository {
     pub(super) git: SimulatedGit,
+    /// The person's, if this is a clone of it.
+    person: Option<SimulatedGit>,
+    pub(super) place: RepositoryLocation,
 }
 
 fn tips(refs: &RefsSnapshot) -> impl Iterator<Item = Oid> {
@@ -51,6 +54,14 @@ fn tips(refs: &RefsSnapshot) -> impl Iterator<Item = Oid> {
 }
 
 impl SimulatedRepository {
+    /// Takes a repository; `person` is the person's, if it is a clone of theirs.
+    pub(super) fn of(git: SimulatedGit, person: Option<SimulatedGit>) -> SimulatedRepository {
+        let git_dir = git.root.join(".git");
+        let worktree = Some(git.root.clone());
+        let place = RepositoryLocation { common_dir: git_dir.clone(), git_dir, worktree };
+        SimulatedRepository { git, person, place }
+    }
+
     fn commit_evidence(
         state: &GitState,
         header: CommitHeader,
@@ -159,7 +170,10 @@ impl JudgedRepository for SimulatedRepository {
         let state = self.git.state();
         let now = state.refs(&self.git.root);
         let commits = header.map(|header| Self::commit_evidence(&state, header, &now, before, own));
-        let dropped = Self::dropped(&state, &before.refs, &now);
+        let dropped = match self.person {
+            Some(_) => Vec::new(),
+            None => Self::dropped(&state, &before.refs, &now),
+        };
         let repository = RepositoryEvidence { head_now: now.head, dropped, leftovers };
         Ok(GitEvidence { commits: commits.into_iter().collect(), repositories: vec![repository] })
     }
@@ -241,7 +255,7 @@ impl WorkRepository for SimulatedRepository {
     }
 
     fn person(&self) -> Option<&dyn GitAccess> {
-        None
+        self.person.as_ref().map(|person| person as &dyn GitAccess)
     }
 
     fn fill_mirror(&self, _: &[Oid]) -> Result<RefsSnapshot, MirrorError> {

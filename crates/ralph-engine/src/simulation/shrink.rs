@@ -66,6 +66,7 @@ fn smaller_than(story: &Story) -> Vec<Story> {
     push(&|story| story.dirt.clear());
     push(&|story| story.answers = Answers::Strict);
     push(&|story| story.person_adds = false);
+    push(&|story| story.in_clones = false);
     push(&|story| story.has_gates = false);
     push(&|story| {
         story.kind = match story.kind {
@@ -81,8 +82,11 @@ fn smaller_than(story: &Story) -> Vec<Story> {
 /// Shows a story and its events: runs, gates, commits, waits and faults, and the last change before each fault.
 pub(super) fn trace(told: &Told) -> String {
     let mut text = format!("{:?}", told.story.kind);
-    let Story { has_gates, waits, dirt, person_adds, answers, .. } = &told.story;
+    let Story { has_gates, waits, dirt, person_adds, answers, in_clones, .. } = &told.story;
     let _ = writeln!(text, ", gates: {has_gates}, waits for limits: {waits}");
+    if *in_clones {
+        let _ = writeln!(text, "agents work in clones");
+    }
     if *answers != Answers::Strict {
         let _ = writeln!(text, "the person's answers differ");
     }
@@ -102,7 +106,16 @@ pub(super) fn trace(told: &Told) -> String {
     let mut last = None;
     for line in &told.log {
         let what = line.get(6..).unwrap_or_default();
-        let is_told = ["agent", "gate", "git commit", "git switch", "git reset", "wait"];
+        let is_told = [
+            "agent",
+            "gate",
+            "git commit",
+            "git switch",
+            "git reset",
+            "git update-ref: ",
+            "the checkout follows",
+            "wait",
+        ];
         if line.starts_with("--") || is_told.iter().any(|start| what.starts_with(start)) {
             let _ = writeln!(text, "{line}");
             last = None;

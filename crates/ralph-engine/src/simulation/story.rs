@@ -188,7 +188,30 @@ impl Answers {
     }
 }
 
+/// What the person does while agents work in clones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PersonsAct {
+    /// A file of their own.
+    Commits,
+    /// A line of notes in home.
+    CommitsNotes,
+    /// They remove the first item from where it is asked for, and commit that.
+    Withdraws,
+    /// An untracked file where the first item's work is to be.
+    IsInTheWay,
+}
+
+impl PersonsAct {
+    pub(super) const ALL: [PersonsAct; 4] = [
+        PersonsAct::Commits,
+        PersonsAct::CommitsNotes,
+        PersonsAct::Withdraws,
+        PersonsAct::IsInTheWay,
+    ];
+}
+
 /// A story.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Story {
     pub(super) seed: u64,
@@ -201,6 +224,8 @@ pub(super) struct Story {
     /// Whether the person adds a task during the first run of a role.
     pub(super) person_adds: bool,
     pub(super) answers: Answers,
+    /// Agents work in clones; otherwise in the person's checkout.
+    pub(super) in_clones: bool,
     /// Faults by process.
     pub(super) faults: Vec<Vec<PlannedFault>>,
 }
@@ -247,6 +272,7 @@ impl Story {
             dirt,
             person_adds: chance.percent(20),
             answers: Answers::of(seed),
+            in_clones: Chance::new(seed ^ 0xc10e).percent(50),
             faults: Vec::new(),
         }
     }
@@ -332,11 +358,16 @@ impl Story {
 
     /// Adds faults to a story that has this many effects without any.
     pub(super) fn disturb(&mut self, effects: u64) {
-        let mut chance = Chance::new(self.seed ^ 0x5eed);
+        let (mut chance, mut own) =
+            (Chance::new(self.seed ^ 0x5eed), Chance::new(self.seed ^ 0xac7));
         let processes = 1 + chance.below(4);
         for _ in 0..processes {
             let mut faults = Vec::new();
             let after = 1 + chance.next() % (effects + effects / 8 + 1);
+            if self.in_clones && own.percent(50) {
+                let fault = Fault::Person { act: own.below(PersonsAct::ALL.len()) };
+                faults.push(PlannedFault { after: 1 + own.next() % (effects + 1), fault });
+            }
             if chance.percent(25) {
                 let fault = match chance.below(4) {
                     0 => Fault::Full { writes: 1 + u32::try_from(chance.below(4)).unwrap_or(0) },
@@ -353,6 +384,12 @@ impl Story {
             faults.push(PlannedFault { after, fault });
             self.faults.push(faults);
         }
+    }
+
+    /// Whether the person withdraws an item.
+    pub(super) fn has_withdrawal(&self) -> bool {
+        let withdraws = PersonsAct::ALL.iter().position(|act| *act == PersonsAct::Withdraws);
+        self.has_fault(|fault| matches!(fault, Fault::Person { act } if Some(act) == withdraws))
     }
 
     /// Whether a fault of a kind is planned.

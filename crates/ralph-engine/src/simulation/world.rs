@@ -21,11 +21,12 @@ use ralph_proc::signal::SignalPipe;
 
 use super::agents::{Performance, fault};
 use super::git::SimulatedGit;
+use super::meanwhile::Meanwhile;
 use super::process::run_process;
 use super::repository::SimulatedPast;
 use super::story::{Kind, Story, spec_id, user_story};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Isolation};
 use crate::files::simulated::{self, Died, ROOT, get, put};
 use crate::git::commits::Signing;
 use crate::home::{Home, Workspace, WorkspaceKind};
@@ -148,6 +149,10 @@ pub(super) struct World {
     /// Files that runs left, and that Ralph took for the person's.
     pub(super) misattributed: BTreeSet<String>,
     pub(super) state: Option<State>,
+    /// What the person did while Ralph was at work in clones.
+    pub(super) meanwhile: Rc<Meanwhile>,
+    /// What went wrong when the person had their checkout brought along in the end.
+    pub(super) brought: Vec<String>,
 }
 
 /// The mailbox of the loop, relative to the root.
@@ -228,6 +233,9 @@ impl World {
         }
         let home = Home { path: root.join("ralph"), exists: true };
         let workspace = Workspace { root, kind: WorkspaceKind::Plain };
+        let meanwhile = Rc::new(Meanwhile::new(Rc::clone(&story), git.clone()));
+        let acts = Rc::clone(&meanwhile);
+        simulated::attend(Rc::new(move |act| acts.act(act)));
         Rc::new(RefCell::new(World {
             story,
             git,
@@ -244,6 +252,8 @@ impl World {
             agreed: BTreeSet::new(),
             misattributed: BTreeSet::new(),
             state: None,
+            meanwhile,
+            brought: Vec::new(),
         }))
     }
 
@@ -253,6 +263,7 @@ impl World {
             config.gates.clear();
         }
         config.mailbox = self.workspace.root.join(MAILBOX);
+        config.isolation = if self.story.in_clones { Isolation::Clone } else { Isolation::InPlace };
         config
     }
 
@@ -274,7 +285,7 @@ impl World {
                 (None, None) => (item, ""),
             },
         };
-        let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        let bytes = get(&self.home_at_work().join("plan.jsonl")).unwrap_or_default();
         let plan = Plan::parse(&bytes);
         let name = plan.task_view(id).map(|task| task.name.to_string());
         let _ = role;
@@ -313,7 +324,7 @@ impl World {
     /// Checks whether a verifier whose run has ended has decided: the plan contains its rejection, or no longer its
     /// accepted task.
     fn learn_decisions(&mut self) {
-        let bytes = get(&self.home.path.join("plan.jsonl")).unwrap_or_default();
+        let bytes = get(&self.home_at_work().join("plan.jsonl")).unwrap_or_default();
         let plan = Plan::parse(&bytes);
         for known in self.performances.iter_mut().filter(|known| known.has_decided.is_none()) {
             let rejected = memchr::memmem::find(&bytes, fault(known.number).as_bytes()).is_some();
@@ -383,10 +394,14 @@ impl World {
         }
     }
 
-    pub(super) fn plan_file(&self, state: &State) -> PlanFile {
-        let path = PathBuf::from("ralph/plan.jsonl");
-        let past = SimulatedPast { git: self.git.clone(), path };
-        PlanFile::over(Some(Box::new(past)), state, &self.home, Signing::Unsigned)
+    /// Returns where home is read and written while a workflow is at work: in place, or its draft.
+    pub(super) fn home_at_work(&self) -> Utf8PathBuf {
+        let draft = self.state.as_ref().map(|state| state.draft(&self.home.path));
+        let is_there = |draft: &Utf8PathBuf| {
+            self.story.in_clones
+                && self.git.beside(draft).is_some_and(|git| git.state().here().is_whole)
+        };
+        draft.filter(is_there).map_or_else(|| self.home.path.clone(), |draft| draft.join("ralph"))
     }
 
     /// Whether any task of the spec was ever worked on.
@@ -405,7 +420,7 @@ impl World {
             return;
         }
         simulated::unharmed(|| {
-            let plan = self.plan_file(&state);
+            let plan = plan_file(&self.git, &state, &self.home.path);
             let added = plan.with_context(DoneAt::Unborn, |context| {
                 plan.change_and_commit(|plan| {
                     plan.add(&format!("{{\"name\":\"{name}\"}}"), context)
@@ -418,8 +433,26 @@ impl World {
     }
 }
 
+/// Opens the plan of a home in a repository of the machine.
+pub(super) fn plan_file(git: &SimulatedGit, state: &State, home: &Utf8Path) -> PlanFile {
+    let past = SimulatedPast { git: git.clone(), path: PathBuf::from("ralph/plan.jsonl") };
+    let home = Home { path: home.to_owned(), exists: true };
+    PlanFile::over(Some(Box::new(past)), state, &home, Signing::Unsigned)
+}
+
 /// Plays a story to its end. The person starts Ralph until there is nothing left to do.
 pub(super) fn tell(world: &Rc<RefCell<World>>) {
+    tell_processes(world);
+    let mut world = world.borrow_mut();
+    if world.story.in_clones {
+        simulated::start_process(Vec::new());
+        let meanwhile = Rc::clone(&world.meanwhile);
+        let brought = meanwhile.bring_along(&world.config(), world.state.as_ref());
+        world.brought = brought;
+    }
+}
+
+fn tell_processes(world: &Rc<RefCell<World>>) {
     let (mut stuck, mut answers) = (0, 0);
     for number in 0..MOST_PROCESSES {
         let story = Rc::clone(&world.borrow().story);

@@ -25,6 +25,7 @@ use super::draft::{HomeDraft, NOTES};
 use super::slots::SLOTS;
 use super::{Clones, PersonsRepository, RACES, object, slots};
 use crate::config::Follow;
+use crate::defect::{Defect, is_put_back};
 use crate::gates::pin::PinnedGates;
 use crate::git::commits::Signing;
 use crate::git::home_copy::HomeChange;
@@ -191,7 +192,9 @@ impl Clones {
         for _ in 0..TRIES {
             self.take_up_newer(session)?;
             self.sync(&session.context.state)?;
-            if self.files_in_draft(request, &files)? != known {
+            if self.files_in_draft(request, &files)? != known
+                && !is_put_back(Defect::LandsWhatWasWithdrawn)
+            {
                 // What is to land was computed from them: the person's word comes first.
                 return Err(WorkflowError::Overtaken);
             }

@@ -75,6 +75,24 @@ pub(crate) struct PersonsRepository {
 }
 
 impl PersonsRepository {
+    /// Takes a repository for the only one of the workspace, with home in it.
+    #[cfg(test)]
+    pub(crate) fn only(
+        gates: Arc<dyn LandingRepository>,
+        own: Vec<PathBuf>,
+        branch: &str,
+    ) -> PersonsRepository {
+        PersonsRepository {
+            name: String::new(),
+            gates,
+            own,
+            branch: branch.to_owned(),
+            has_home: true,
+            prefix: Utf8PathBuf::new(),
+            had_commits: Cell::new(false),
+        }
+    }
+
     fn git(&self) -> &dyn ItemAccess {
         self.gates.items()
     }
