@@ -136,7 +136,7 @@ fn whoever_reads_first_and_lands_second_loses() {
     bench.world.commit(&bench.dir, &[("persons", "1")]);
     assert_eq!(landing.land(MAIN, &tip, &other).unwrap(), LandOutcome::Lost);
     // A ref that cannot be moved for another reason is an error, not a lost race.
-    let tip = bench.tip();
+    let BranchTip::Newer(NewerCommits { read: tip, .. }) = bench.asked() else { panic!() };
     bench.world.git(&bench.dir, &["update-ref", "-d", "refs/ralph/followed/main"]);
     bench.world.git(&bench.dir, &["update-ref", "refs/ralph/followed/main/below", "HEAD"]);
     landing.land(MAIN, &tip, &other).unwrap_err();

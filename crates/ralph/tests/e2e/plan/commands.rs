@@ -121,10 +121,10 @@ fn tasks_are_added_by_name_object_and_array_and_refused_with_a_way_on() {
         "{finished}"
     );
     for (sent, wanted) in [
-        ("{\"name\": ", "cannot be read"),
+        ("{\"name\": ", "cannot be parsed"),
         ("{\"notes\": \"x\"}", "no `name`"),
         ("{\"name\": \"x\", \"deps\": [\"t-none\"]}", "was never in this plan"),
-        ("{\"name\": \"x\", \"id\": \"t-batch2\"}", "taken"),
+        ("{\"name\": \"x\", \"id\": \"t-batch2\"}", "is or was in use"),
         ("{\"name\": \"x\", \"nmae\": \"y\"}", "nmae"),
         ("[]", "no task"),
     ] {
@@ -192,10 +192,10 @@ fn b12_6_a_task_that_was_accepted_is_a_dependency_that_is_met() {
     // If it counted as pending, the other task would come first.
     assert_eq!(desk.done(&["query", "next"])["task"]["name"], "after");
     // Its id stays taken, like those of issues.
-    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
+    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("in use"));
     // The same holds without the cache.
     fs::remove_dir_all(desk.place.env.state()).unwrap();
-    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("taken"));
+    assert!(desk.refused(&["task", "add", r#"{"name": "x", "id": "t-0001"}"#]).contains("in use"));
 }
 
 /// B12.5: `done` marks the task that `next` returns.
@@ -331,7 +331,7 @@ fn a_spec_is_found_by_path_name_and_stem_and_unfinished_tasks_stand_in_the_way()
     fs::write(desk.repo().join("coverage.md"), "# Not a spec\n").unwrap();
     assert_eq!(desk.done(&["set-spec", "coverage.md"])["spec"], "coverage.md");
     let said = desk.refused(&["set-spec", "./coverage.md"]);
-    assert!(said.contains("has another `coverage.md`"), "{said}");
+    assert!(said.contains("already has a different `coverage.md`"), "{said}");
     desk.done(&["issue", "add", "stays"]);
     let state = desk.done(&["set-spec", "area/other", "--yes"]);
     assert_eq!(state["spec"], "area/other.md");
