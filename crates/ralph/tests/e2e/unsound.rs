@@ -36,13 +36,13 @@ const UNSOUND: &[(&str, &str, &str)] = &[
         "git add -A; git commit -qm before; \
          id=$(git cat-file commit HEAD | sed s/^author.*// | git hash-object -t commit -w --stdin --literally); \
          git update-ref HEAD $id",
-        "is not valid, and none of it",
+        "cannot be accepted",
     ),
     (
         "an object that is not there",
         "git add -A; git commit -qm work; id=$(git rev-parse HEAD:greeting.txt); \
          rm -f .git/objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-)",
-        "is not valid, and none of it",
+        "cannot be accepted",
     ),
     (
         "an object that is another",
@@ -50,12 +50,12 @@ const UNSOUND: &[(&str, &str, &str)] = &[
          file=.git/objects/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-); \
          other=$(echo forged | git hash-object -w --stdin); rm -f $file; \
          cp .git/objects/$(echo $other | cut -c1-2)/$(echo $other | cut -c3-) $file",
-        "is not valid, and none of it",
+        "cannot be accepted",
     ),
     (
         "a branch at a commit that is not there",
         "git add -A; git commit -qm work; echo 1234567890123456789012345678901234567890 > .git/refs/heads/ghost",
-        "is not valid, and none of it",
+        "cannot be accepted",
     ),
 ];
 
@@ -113,7 +113,7 @@ fn codes(stage: &Stage) -> Vec<String> {
 fn what_is_not_sound_is_a_rejection_that_names_it_and_is_never_run() {
     for (name, attack, word) in UNSOUND {
         let again = format!(
-            "expect-prompt is not valid, and none of it\nexpect-prompt {word}\n\
+            "expect-prompt cannot be accepted\nexpect-prompt {word}\n\
              run rm -f .gitmodules .git/refs/heads/ghost; git checkout -q -f -B ralph/0001-greeting main; echo hello > greeting.txt; git add -A; git commit -qm mended\n{}",
             claims()
         );
