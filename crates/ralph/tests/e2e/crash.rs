@@ -26,7 +26,7 @@ use crate::support::{TestEnv, text};
 
 /// A normal test run visits one in this many points. The simulation crashes after every effect of the same state
 /// machines.
-const STEP: u64 = 32;
+const STEP: u64 = 64;
 
 /// More bytes than all concurrent sweeps need.
 const ROOM: u64 = 48 << 20;
