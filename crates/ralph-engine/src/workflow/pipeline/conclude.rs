@@ -74,7 +74,9 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         let phase = phase_of(result);
-        if result.outcome == RunOutcome::Withdrawn || self.is_removed(&markers)? {
+        // In place, the run's branch may still be checked out, which need not have the spec.
+        let is_removed = !self.pipeline.project.is_in_place() && self.is_removed(&markers)?;
+        if result.outcome == RunOutcome::Withdrawn || is_removed {
             // What is next is decided by what the person said.
             self.keep_given_up(phase)?;
             self.discard_run(result, Void::Ended)?;
