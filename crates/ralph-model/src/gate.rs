@@ -398,7 +398,7 @@ pub struct GateReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatesView {
     reports: Vec<GateReport>,
-    /// Code that nobody accepted may have written to the caches that the gates used.
+    /// Unaccepted code may have written to the caches that the gates used.
     has_unsure_caches: bool,
 }
 
@@ -407,7 +407,7 @@ impl GatesView {
         GatesView { reports, has_unsure_caches: false }
     }
 
-    /// Notes that code that nobody accepted may have written to the caches that the gates used.
+    /// Records that unaccepted code may have written to the caches that the gates used.
     #[must_use]
     pub fn with_unsure_caches(self) -> GatesView {
         GatesView { has_unsure_caches: true, ..self }

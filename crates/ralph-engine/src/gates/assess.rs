@@ -94,7 +94,7 @@ pub struct Assessment {
     pub unreached: Vec<String>,
     /// Caches that were filled by earlier runs.
     pub(crate) warm: Vec<Utf8PathBuf>,
-    /// Code that nobody accepted may have written to these caches.
+    /// Unaccepted code may have written to these caches.
     is_unsure: bool,
     /// What the candidate does to its checks.
     pub checks: ChecksFinding,

@@ -76,7 +76,7 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    /// Takes the checkout of this name for code that nobody has accepted.
+    /// Opens the checkout of this name for unaccepted code.
     pub(super) fn for_candidate(
         context: &'a GateContext<'a>,
         repository: &'a GateRepository,

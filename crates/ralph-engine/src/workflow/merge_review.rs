@@ -117,8 +117,8 @@ pub(crate) fn compare(
 
 /// Returns what is known of work as it lands, from what is known of it by itself and of its merges.
 ///
-/// A merge can prove what the work by itself could not: a gate that was red on the branch is green by now. That somebody agreed
-/// with changed checks, or that a gate is flaky, stays true of it.
+/// A merge can prove what the work by itself could not: a gate that was red on the branch is green by now. An approval
+/// of changed checks and the flakiness of a gate still apply to the merge.
 fn level_of(
     judged: ProofLevel,
     works: usize,
