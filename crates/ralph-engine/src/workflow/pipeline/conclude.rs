@@ -74,8 +74,9 @@ impl SpecWork<'_, '_, '_> {
     ) -> Result<Turn<SpecEnd>, WorkflowError> {
         let markers = self.pipeline.heal(self.spec)?;
         let phase = phase_of(result);
-        // In place, the run's branch may still be checked out, which need not have the spec.
-        let is_removed = !self.pipeline.project.is_in_place() && self.is_removed(&markers)?;
+        // In place, an implementer may have left a branch checked out that does not have the spec.
+        let has_own_tree = phase != Phase::Implement || !self.pipeline.project.is_in_place();
+        let is_removed = has_own_tree && self.is_removed(&markers)?;
         if result.outcome == RunOutcome::Withdrawn || is_removed {
             // What is next is decided by what the person said.
             self.keep_given_up(phase)?;
