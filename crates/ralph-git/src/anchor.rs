@@ -78,10 +78,7 @@ impl Mirror {
 
     /// Returns the newest link of every branch.
     fn anchors(&self) -> Result<Vec<Oid>, GitError> {
-        let args = ["for-each-ref", "--format=%(objectname)", ANCHORS];
-        let answer = self.git().call(Call::new(&args))?;
-        let lines = answer.stdout.split(|byte| *byte == b'\n');
-        Ok(lines.filter_map(Oid::parse).collect())
+        Ok(self.git().refs_at(&[ANCHORS])?.into_iter().map(|link| link.id).collect())
     }
 
     fn anchor_by_history(&self, branch: &str, base: &Oid) -> Result<Oid, GitError> {

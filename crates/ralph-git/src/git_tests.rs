@@ -125,7 +125,7 @@ fn a_missing_git_and_a_hanging_one_are_told_apart() {
     let dir = world.repository("r");
     let program = GitProgram::new("/nowhere/git", []);
     let git = Git::at(program, RepositoryLocation::discover(&dir).unwrap());
-    assert!(matches!(git.head(), Err(GitError::NotFound { .. })));
+    assert!(matches!(git.root_commits(), Err(GitError::NotFound { .. })));
     // A configuration that includes a FIFO blocks every git process.
     let fifo = world.path("fifo");
     rustix::fs::mknodat(

@@ -263,9 +263,12 @@ impl HomeCopy {
 
     /// Returns the tree of the copy's latest commit.
     pub fn head_tree(&self) -> Result<Oid, GitError> {
-        let args = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
-        match self.git.ask_whether(&args)? {
-            Some(output) => parse_id(&args, &output),
+        let header = match self.git.head()?.id() {
+            Some(id) => self.git.commit_header(id)?,
+            None => None,
+        };
+        match header {
+            Some(header) => Ok(header.tree),
             None => Ok(self.git.object_format()?.empty_tree()),
         }
     }
@@ -275,11 +278,9 @@ impl HomeCopy {
         let since = tip.map(|tip| format!("^{tip}"));
         let mut args = vec!["log", "-z", "--reverse", "--topo-order", "--format=%T %B", "HEAD"];
         args.extend(since.as_deref());
-        let Some(output) = self.git.ask_whether(&["rev-parse", "--verify", "--quiet", "HEAD"])?
-        else {
+        if self.git.head()?.id().is_none() {
             return Ok(Vec::new());
-        };
-        drop(output);
+        }
         let output = self.git.ask(&args)?;
         let entries = output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
         entries

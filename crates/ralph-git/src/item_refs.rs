@@ -18,10 +18,10 @@ use super::drivers::Drivers;
 use super::new_commit::NewCommit;
 use super::objects::{ObjectKind, Objects};
 use super::oid::hex;
-use super::parse::{parse_commit, parse_refs};
+use super::parse::parse_commit;
 use super::settings::{OwnSettings, Unfit};
 use super::tree_edit::{TreeChange, TreeChanges, all_files};
-use super::{Git, GitError, ObjectError, Oid, unexpected};
+use super::{Git, GitError, ObjectError, Oid};
 
 const ITEMS: &str = "refs/ralph/item/";
 
@@ -253,10 +253,7 @@ impl Git {
     }
 
     fn item_refs(&self, below: &str) -> Result<Vec<(ItemKey, u64, Oid)>, GitError> {
-        let args = ["for-each-ref", "--format=%(objectname) %(refname)", below];
-        let output = self.ask(&args)?;
-        let refs = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-        let named = refs.into_iter().filter_map(|found| {
+        let named = self.refs_at(&[below])?.into_iter().filter_map(|found| {
             let (key, number) = found.name.strip_prefix(ITEMS)?.rsplit_once('/')?;
             Some((ItemKey(key.to_owned()), number.parse().ok()?, found.id))
         });

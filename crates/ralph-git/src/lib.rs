@@ -41,6 +41,7 @@ mod parse;
 pub mod patch;
 mod provision;
 mod quick_status;
+mod ref_query;
 mod refs;
 mod regular_file;
 pub mod replaced;
@@ -86,11 +87,11 @@ pub use worktrees::{BranchUse, GitOperation};
 use call::{Call, UserConfig, first_line};
 use diverted::refuse_diverted;
 use drivers::Drivers;
-use objects::ObjectKind;
+use objects::{ObjectKind, is_genuine};
 use oid::lines;
 use parse::{
-    parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_refs,
-    parse_status, parse_tree,
+    parse_batch, parse_batch_check, parse_commit, parse_ids, parse_raw_diff, parse_status,
+    parse_tree,
 };
 use scan::Part;
 
@@ -205,36 +206,9 @@ impl Git {
         self.place.shallow_file().symlink_metadata().is_ok_and(|found| found.len() > 0)
     }
 
-    /// Returns the object format of this repository.
-    pub(crate) fn object_format(&self) -> Result<ObjectFormat, GitError> {
-        let args = ["rev-parse", "--show-object-format"];
-        let output = self.ask(&args)?;
-        match output.trim_ascii() {
-            b"sha1" => Ok(ObjectFormat::Sha1),
-            b"sha256" => Ok(ObjectFormat::Sha256),
-            _ => Err(unexpected(&args, &output)),
-        }
-    }
-
-    /// Returns what `HEAD` is.
-    pub fn head(&self) -> Result<Head, GitError> {
-        let symbolic = ["symbolic-ref", "--quiet", "HEAD"];
-        let name = self.ask_whether(&symbolic)?.map(|output| ref_name(output.trim_ascii()));
-        let verify = ["rev-parse", "--verify", "--quiet", "HEAD"];
-        let id = self.ask_whether(&verify)?.and_then(|output| Oid::parse(output.trim_ascii()));
-        match (name, id) {
-            (Some(name), Some(id)) => Ok(Head::Branch { name, id }),
-            (Some(name), None) => Ok(Head::Unborn { name }),
-            (None, Some(id)) => Ok(Head::Detached { id }),
-            (None, None) => Err(unexpected(&verify, b"no HEAD")),
-        }
-    }
-
     /// Returns every ref and every `HEAD`.
     pub fn refs(&self) -> Result<RefsSnapshot, GitError> {
-        let list = ["for-each-ref", "--format=%(objectname) %(refname)"];
-        let output = self.ask(&list)?;
-        let refs = parse_refs(&output).ok_or_else(|| unexpected(&list, &output))?;
+        let refs = self.refs_at(&[])?;
         let heads = self.worktrees()?.into_iter();
         let worktree_heads = heads.filter_map(|worktree| Some((worktree.path, worktree.head?)));
         let worktree_heads = worktree_heads.collect();
@@ -261,6 +235,9 @@ impl Git {
 
     /// Whether one commit is an ancestor of another; a commit is its own ancestor.
     pub fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
+        if ancestor == descendant {
+            return Ok(true);
+        }
         let args = ["merge-base", "--is-ancestor", ancestor.as_str(), descendant.as_str()];
         self.ask_whether(&args).map(|answer| answer.is_some())
     }
@@ -278,6 +255,11 @@ impl Git {
         if !looks_like_id {
             return Ok(None);
         }
+        if let Some(header) = Oid::parse(claimed.to_ascii_lowercase().as_bytes())
+            .and_then(|id| self.commit_in_process(&id))
+        {
+            return Ok(Some(header));
+        }
         let question = format!("{}^{{commit}}\n", claimed.to_ascii_lowercase());
         let args = ["cat-file", "--batch"];
         let answer = self.call(Call::new(&args).input(question.as_bytes()))?;
@@ -291,15 +273,20 @@ impl Git {
         parse_commit(header.id, &content).map(Some).ok_or_else(|| unexpected(&args, &content))
     }
 
-    /// Returns a commit; `None` if there is no such commit. It is read in process, if possible.
+    /// Returns a commit; `None` if there is no such commit.
     pub(crate) fn commit_header(&self, id: &Oid) -> Result<Option<CommitHeader>, GitError> {
+        self.find_commit(id.as_str())
+    }
+
+    /// Reads a commit; `None` if there is none, or if git has to be asked.
+    fn commit_in_process(&self, id: &Oid) -> Option<CommitHeader> {
+        self.place.check().ok()?;
+        let (mut objects, _) = self.own_objects().ok()?;
         let mut content = Vec::new();
-        let (mut objects, _) = self.own_objects()?;
-        let read = objects.read(&id.to_id(), ObjectKind::Commit, &mut content);
-        match read.ok().and_then(|_| parse_commit(id.clone(), &content)) {
-            Some(header) => Ok(Some(header)),
-            None => self.find_commit(id.as_str()),
-        }
+        objects.read(&id.to_id(), ObjectKind::Commit, &mut content).ok()?;
+        // Whoever can write the store can forge objects; git compares the id of a commit as well.
+        is_genuine(&id.to_id(), ObjectKind::Commit, &content)
+            .then(|| parse_commit(id.clone(), &content))?
     }
 
     /// Returns for each object whether it exists.

@@ -274,10 +274,7 @@ impl Mirror {
     }
 
     fn seen(&self) -> Result<HashSet<Oid>, MirrorError> {
-        let args = ["for-each-ref", "--format=%(objectname) %(refname)", SEEN];
-        let output = self.git.ask(&args)?;
-        let refs = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-        Ok(refs.into_iter().map(|seen| seen.id).collect())
+        Ok(self.git.refs_at(&[SEEN])?.into_iter().map(|seen| seen.id).collect())
     }
 
     /// Drops the tips that are ancestors of `HEAD` and not targets of any ref, and packs the others.

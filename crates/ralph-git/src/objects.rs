@@ -301,6 +301,11 @@ fn inflate(deflated: &[u8], into: &mut Vec<u8>) -> Option<gix_object::Kind> {
     (status == Status::StreamEnd && whole).then_some(kind)
 }
 
+/// Whether an object has this id.
+pub(super) fn is_genuine(id: &ObjectId, kind: ObjectKind, content: &[u8]) -> bool {
+    gix_object::compute_hash(id.kind(), kind.known(), content).is_ok_and(|hashed| hashed == *id)
+}
+
 /// Whether a loose object is intact and matches its id.
 pub(super) fn is_whole_object(path: &Path, id: &str, kind: Kind) -> bool {
     let Ok(Some(deflated)) = regular_file::read(path) else { return false };

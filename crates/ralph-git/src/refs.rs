@@ -22,9 +22,19 @@ use super::{GitError, Head, Oid, RepositoryLocation, regular_file};
 /// How long to wait for a ref's lock; it is normally held for milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How many symbolic refs may lead to each other; as in git.
+const MAX_LINKS: usize = 5;
+
 /// The refs of one repository.
 pub(super) struct RefFiles<'a> {
     place: &'a RepositoryLocation,
+}
+
+/// The content of a ref's file.
+enum Loose {
+    Id(Oid),
+    /// The name of another ref.
+    Symbolic(String),
 }
 
 /// A move of `HEAD`, or of its branch.
@@ -80,17 +90,44 @@ impl<'a> RefFiles<'a> {
 
     /// Returns the target of a ref; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Result<Option<Oid>, Unfit> {
+        match self.loose(name)? {
+            Some(Loose::Id(id)) => Ok(Some(id)),
+            Some(Loose::Symbolic(_)) => Err(Unfit("one of its refs is odd")),
+            None => self.packed(name),
+        }
+    }
+
+    /// Returns the id to which a ref leads, also through symbolic refs; `None` if it does not exist.
+    pub(super) fn read_following(&self, name: &str) -> Result<Option<Oid>, Unfit> {
+        let odd = Unfit("one of its refs is odd");
+        let mut name = name.to_owned();
+        for link in 0..=MAX_LINKS {
+            name = match self.loose(&name)? {
+                Some(Loose::Symbolic(target)) => target,
+                Some(Loose::Id(id)) => return Ok(Some(id)),
+                // A symbolic ref that leads nowhere is reported by git.
+                None if link > 0 => return self.packed(&name)?.map(Some).ok_or(odd),
+                None => return self.packed(&name),
+            };
+        }
+        Err(odd)
+    }
+
+    fn loose(&self, name: &str) -> Result<Option<Loose>, Unfit> {
         let odd = Unfit("one of its refs is odd");
         let path = self.place.common_dir.join(name);
-        let loose = match regular_file::read(path.as_std_path()) {
+        let bytes = match regular_file::read(path.as_std_path()) {
             // Git leaves directories behind where branches were.
             Err(_) if path.is_dir() => None,
             read => read.map_err(|_| odd)?,
         };
-        match loose {
-            Some(bytes) => Oid::parse(bytes.trim_ascii_end()).map(Some).ok_or(odd),
-            None => self.packed(name),
-        }
+        let Some(bytes) = bytes else { return Ok(None) };
+        let Some(target) = bytes.strip_prefix(b"ref:") else {
+            return Oid::parse(bytes.trim_ascii_end()).map(|id| Some(Loose::Id(id))).ok_or(odd);
+        };
+        let target = std::str::from_utf8(target.trim_ascii()).map_err(|_| odd)?;
+        let is_plain = target.starts_with("refs/") && is_plain_name(target);
+        is_plain.then(|| Some(Loose::Symbolic(target.to_owned()))).ok_or(odd)
     }
 
     /// Returns the target of a ref with an untrusted name.
@@ -107,7 +144,8 @@ impl<'a> RefFiles<'a> {
         Oid::parse(&bytes[start..end]).map(Some).ok_or(odd)
     }
 
-    fn packed_refs(&self) -> Result<Option<Vec<u8>>, Unfit> {
+    /// Returns the content of `packed-refs`.
+    pub(super) fn packed_refs(&self) -> Result<Option<Vec<u8>>, Unfit> {
         let path = self.place.common_dir.join("packed-refs");
         regular_file::read(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
     }
@@ -160,15 +198,19 @@ impl<'a> RefFiles<'a> {
 }
 
 /// Whether a name is one that git would create, so that it is a safe path.
-fn is_plain_name(name: &str) -> bool {
+pub(super) fn is_plain_name(name: &str) -> bool {
     let plain = |byte: u8| byte > b' ' && byte != 0x7f && !b"~^:?*[\\".contains(&byte);
     name.bytes().all(plain)
         && !name.contains("..")
         && !name.contains("@{")
         && name.split('/').all(|part| {
-            let is_lock = Path::new(part).extension().is_some_and(|end| end == "lock");
-            !part.is_empty() && !part.starts_with('.') && !part.ends_with('.') && !is_lock
+            !part.is_empty() && !part.starts_with('.') && !part.ends_with('.') && !is_lock(part)
         })
+}
+
+/// Whether a file in a directory of refs is the lock of one.
+pub(super) fn is_lock(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "lock")
 }
 
 /// Creates the directory for an unborn branch; a conflicting branch is left to git's error.
@@ -255,7 +297,7 @@ mod tests {
         let id = world.head(&dir);
         world.git(&dir, &["branch", "some/branch"]);
         for _ in 0..2 {
-            assert_eq!(refs.head().unwrap(), world.open(&dir).head().unwrap());
+            assert_eq!(refs.head().unwrap(), world.open(&dir).head_by_git().unwrap());
             assert_eq!(refs.read("refs/heads/some/branch").unwrap(), Some(id.clone()));
             assert_eq!(refs.read("refs/heads/some").unwrap(), None);
             assert_eq!(refs.read("refs/heads/branch").unwrap(), None);

@@ -4,15 +4,32 @@
 
 use super::call::Call;
 use super::parse::parse_ids;
+use super::refs::RefFiles;
 use super::{Git, GitError, LONG, Oid, unexpected};
 
 impl Git {
     /// Resolves a commit name.
     pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        if let Some(id) = self.plain_target(name)
+            && self.commit_in_process(&id).is_some()
+        {
+            return Ok(Some(id));
+        }
         let commit = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &commit];
         let answer = self.call(Call::new(&args).accept(&[1, 128]))?;
         Ok(Oid::parse(answer.stdout.trim_ascii()).filter(|_| answer.code == Some(0)))
+    }
+
+    /// Returns what a whole id, `HEAD` or a ref's whole name stands for, if that is certain without git.
+    fn plain_target(&self, name: &str) -> Option<Oid> {
+        self.place().check().ok()?;
+        let refs = RefFiles::of(self.place());
+        match name {
+            "HEAD" => refs.head().ok()?.id().cloned(),
+            _ if name.starts_with("refs/") => refs.read_named(name).ok()?,
+            _ => Oid::parse(name.as_bytes()),
+        }
     }
 
     /// Returns the commits of a range such as `a..b`, oldest first; `None` if it cannot be resolved.

@@ -47,6 +47,10 @@ pub struct BranchUse {
 impl Git {
     /// Returns every worktree of the repository, the main one first.
     pub fn worktrees(&self) -> Result<Vec<Worktree>, GitError> {
+        self.place().check()?;
+        if let Some(worktree) = self.sole_worktree() {
+            return Ok(vec![worktree]);
+        }
         let args = ["worktree", "list", "--porcelain", "-z"];
         let output = self.ask(&args)?;
         parse_worktrees(&output).ok_or_else(|| unexpected(&args, &output))

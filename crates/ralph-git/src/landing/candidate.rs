@@ -2,9 +2,8 @@
 //!
 //! The work itself is in the mirror, which is private state. If that is lost, the item continues from here.
 
+use super::super::Oid;
 use super::super::item_refs::ItemKey;
-use super::super::parse::parse_refs;
-use super::super::{Oid, unexpected};
 use super::transaction::RefTransaction;
 use super::{Landing, LandingError, short_name};
 
@@ -71,9 +70,7 @@ impl Landing<'_> {
             return Ok(());
         }
         let below = format!("{CANDIDATES}{}/", ItemKey::new(short_name(branch)?));
-        let args = ["for-each-ref", "--format=%(objectname) %(refname)", &below];
-        let output = self.person.ask(&args)?;
-        let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
+        let found = self.person.refs_at(&[&below])?;
         for work in found.iter().filter(|one| one.name.ends_with("/work")) {
             if !self.person.is_ancestor(&work.id, tip)? {
                 continue;

@@ -29,10 +29,8 @@ use super::commits::{CommitError, Signing};
 use super::drivers::Drivers;
 use super::item_refs::ItemKey;
 use super::mirror::{Mirror, MirrorError};
-use super::names::ref_bytes;
 use super::new_commit::NewCommit;
-use super::parse::parse_refs;
-use super::{Git, GitError, ObjectError, Oid, unexpected};
+use super::{Git, GitError, ObjectError, Oid};
 pub use candidate::JudgedWork;
 pub use commit::{FileEdit, LandingCommit};
 pub use follow::{FollowOutcome, WaitReason};
@@ -270,15 +268,8 @@ impl Landing<'_> {
 /// Reads the three refs of a branch.
 fn refs_of(person: &Git, branch: &str) -> Result<BranchRefs, LandingError> {
     let names = [branch.to_owned(), landed_ref(branch)?, followed_ref(branch)?];
-    let bytes = names.each_ref().map(|name| ref_bytes(name).into_owned());
-    let patterns = bytes
-        .each_ref()
-        .map(|name| <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
-    let args = ["for-each-ref", "--format=%(objectname) %(refname)"];
-    let call = patterns.iter().fold(super::call::Call::new(&args), |call, name| call.name(name));
-    let output = person.call(call)?.stdout;
-    let found = parse_refs(&output).ok_or_else(|| unexpected(&args, &output))?;
-    // Patterns also match refs below a name.
+    let found = person.refs_at(&names.each_ref().map(String::as_str))?;
+    // Refs below these names are found as well.
     let [branch, landed, followed] =
         names.map(|name| found.iter().find(|one| one.name == name).map(|one| one.id.clone()));
     Ok(BranchRefs { branch, landed, followed })
