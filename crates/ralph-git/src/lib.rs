@@ -400,19 +400,6 @@ impl Git {
         parse_status(&output).ok_or_else(|| unexpected(&args, &output))
     }
 
-    /// Returns a file at a commit; `None` if it does not exist there.
-    pub fn file_at(&self, commit: &Oid, path: &Path) -> Result<Option<Vec<u8>>, GitError> {
-        let mut question = format!("{commit}:").into_bytes();
-        question.extend(call::path_bytes(path));
-        question.push(b'\n');
-        let args = ["cat-file", "--batch"];
-        let answer = self.call(Call::new(&args).input(&question))?;
-        // The answer for a name with a newline is ambiguous; such a file is not found.
-        let objects = parse_batch(&answer.stdout).filter(|objects| objects.len() == 1);
-        let found = objects.and_then(|mut objects| objects.pop().flatten());
-        Ok(found.filter(|(header, _)| header.kind == "blob").map(|(_, content)| content))
-    }
-
     /// Returns every file, symlink and submodule of a commit.
     pub fn tree(&self, commit: &Oid) -> Result<Vec<TreeEntry>, GitError> {
         let args = ["ls-tree", "-r", "-z", "--full-tree", commit.as_str()];

@@ -87,13 +87,13 @@ pub(super) struct TreeEdit<'a> {
 }
 
 /// The trees of a repository, each read once.
-pub(super) struct Trees<'o> {
+pub(in super::super) struct Trees<'o> {
     objects: &'o mut Objects,
     read: Vec<(ObjectId, Rc<[u8]>)>,
 }
 
 impl<'o> Trees<'o> {
-    pub(super) fn of(objects: &'o mut Objects) -> Self {
+    pub(in super::super) fn of(objects: &'o mut Objects) -> Self {
         Trees { objects, read: Vec::new() }
     }
 
@@ -111,7 +111,7 @@ impl<'o> Trees<'o> {
 }
 
 /// Finds the entry of a tree at a path.
-pub(super) fn find(
+pub(in super::super) fn find(
     trees: &mut Trees<'_>,
     root: Option<ObjectId>,
     path: &[u8],
