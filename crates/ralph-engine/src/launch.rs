@@ -57,7 +57,7 @@ impl LaunchError {
     pub(crate) fn hint(&self) -> String {
         match self {
             LaunchError::NotInstalled { agent, .. } => format!(
-                "install it, name its program with `exe` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows those that are here)"
+                "install it, name its program with `exe` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows the installed ones)"
             ),
             LaunchError::CostUnknown { model, .. } => {
                 let set = if model.is_some() { "" } else { "set `model`, and " };

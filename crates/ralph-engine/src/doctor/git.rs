@@ -26,7 +26,7 @@ pub(super) fn examine(checkup: &Checkup<'_>) -> Vec<Finding> {
     findings.extend(examine_signing(checkup, &git));
     match &checkup.workspace.kind {
         WorkspaceKind::Plain => {
-            let advice = "run `git init` there; only `init`, `agent run`, `doctor`, `sandbox` and `demo` work without it";
+            let advice = "run `git init` there; workflows need a git repository (`init`, `agent run`, `sandbox`, `demo` and commands that only look do not)";
             let what = format!("`{root}` is not a git repository");
             findings.push(Finding::problem(Area::Git, what, advice));
         }

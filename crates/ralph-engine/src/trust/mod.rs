@@ -83,7 +83,7 @@ pub enum TrustedBy {
 impl fmt::Display for TrustedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TrustedBy::NothingArmed => "nothing in it needs trust",
+            TrustedBy::NothingArmed => "nothing here needs your trust",
             TrustedBy::CommandLine => "trusted for this command by --trust",
             TrustedBy::Environment => "trusted by $RALPH_TRUST",
             TrustedBy::Always => "trusted by `trust.always` in your own configuration",

@@ -146,7 +146,7 @@ impl TrackedRepository {
                 Some((_, None)) => {}
                 Some((path, Some(_))) if !is_committed => back.push(path.as_path()),
                 Some(_) => notes.push(format!(
-                    "`{}`, which you had not committed, is in the run's commits; as you had it, it is in {}",
+                    "your uncommitted `{}` is in the run's commits; your version is saved as {}",
                     shown(path),
                     saved.name
                 )),

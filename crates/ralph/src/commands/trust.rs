@@ -48,7 +48,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
     if args.always {
         let path =
             note_always(&|name| scout.environment.text(name), &root).map_err(CliError::usage)?;
-        ui.labelled(Tone::Good, "trust", &format!("`{root}` is noted in `{path}`"));
+        ui.labelled(Tone::Good, "trust", &format!("added `{root}` to `{path}`"));
         trust.by = Some(TrustedBy::Always);
     }
     if !global.json && !trust.items.is_empty() {
@@ -74,7 +74,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &TrustArgs) -> Result<Exit, CliErro
     match trust.by {
         Some(_) => Ok(Exit::Done),
         None if may_ask => Err(CliError::declined()),
-        None => Err(CliError::person_needed("no terminal to ask at")
+        None => Err(CliError::person_needed("no terminal to prompt on")
             .hint("`ralph trust --yes` agrees to what is listed")
             .hint(format!("for one machine or job: RALPH_TRUST={}", trust.digest))),
     }

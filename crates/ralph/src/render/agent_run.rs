@@ -219,7 +219,7 @@ pub(crate) fn show_end(ui: Ui, run: &RunView, cwd: Option<&Utf8Path>) {
         parts.push(plural(finished.tool_calls, "tool call"));
     }
     if let Some(leftovers) = finished.leftovers {
-        parts.push(format!("{} left behind and ended", plural(leftovers, "process")));
+        parts.push(format!("ended {}", plural(leftovers, "leftover process")));
     }
     ui.labelled(tone, label, &parts.join(", "));
     for advice in &finished.advice {
@@ -280,7 +280,7 @@ fn describe(outcome: &RunOutcome) -> (Tone, &'static str, String) {
             (Tone::Attention, "stopped", "you decided about its item during the run".to_owned())
         }
         RunOutcome::Trouble { trouble: Trouble::UsageLimit { resets_at } } => {
-            let until = resets_at.map(|at| format!(", which resets at {}", local_time(at, now())));
+            let until = resets_at.map(|at| format!("; it resets at {}", local_time(at, now())));
             let text = format!("the usage limit was hit{}", until.unwrap_or_default());
             (Tone::Attention, "limit", text)
         }
