@@ -11,6 +11,7 @@ use ralph_engine::git::commits::Signing;
 use ralph_engine::git::{GitProgram, real_directory};
 use ralph_engine::home::{Home, Workspace, find_workspace};
 use ralph_engine::journal::MirrorReport;
+use ralph_engine::plan_file::finished::PlanPlace;
 use ralph_engine::plan_file::past::Past;
 use ralph_engine::plan_file::{PLAN_FILE, PlanFile};
 use ralph_engine::recover::Recovered;
@@ -451,6 +452,16 @@ impl Setup {
         }
         let draft = Home { path: home.to_owned(), exists: true };
         PlanFile::open(&self.git(), state, &draft, Signing::Unsigned)
+    }
+
+    /// Returns where the plan of the checkout is.
+    pub(crate) fn plan_place(&self) -> PlanPlace<'_> {
+        PlanPlace {
+            program: self.git(),
+            home: &self.home.path,
+            root: &self.workspace.root,
+            branch: None,
+        }
     }
 
     /// Opens the plan of this home, committed and signed as the person configured.

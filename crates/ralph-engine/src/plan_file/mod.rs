@@ -9,6 +9,7 @@
 //! ever used. Permissions are checked elsewhere.
 
 pub(crate) mod draft;
+pub mod finished;
 mod intent;
 pub mod known;
 pub mod merge_driver;

@@ -34,6 +34,7 @@ use crate::git::GitProgram;
 use crate::home::{Home, Workspace};
 use crate::journal::{Journal, MirrorReport, ReadJournalError};
 use crate::launch::Launch;
+use crate::plan_file::finished::PlanPlace;
 use crate::recover::{Recovered, end_leftovers, forget_uncompared};
 use crate::run::{Environment, Performer, RunResources, RunSlot, fresh_nonce, locks};
 use crate::state::State;
@@ -375,6 +376,11 @@ impl SessionContext {
 
     pub(crate) fn home_path(&self) -> &Utf8Path {
         &self.home.path
+    }
+
+    /// Returns where the person's plan is.
+    pub(crate) fn plan_place<'a>(&'a self, branch: Option<&'a str>) -> PlanPlace<'a> {
+        PlanPlace { program: self.git(), home: &self.home.path, root: &self.workspace.root, branch }
     }
 
     /// Returns a git with the environment of this command.

@@ -194,7 +194,9 @@ fn skipped(
     }
     let is_wanted = chosen.selection.names(spec) || chosen.options.forced.contains(spec);
     let state = setup.find_state()?;
-    let is_built = || is_built(store, spec, plan, state.as_ref()).map_err(CliError::failed);
+    let is_built = || {
+        is_built(store, spec, plan, state.as_ref(), &setup.plan_place()).map_err(CliError::failed)
+    };
     Ok(if !is_wanted && is_built()? { Some(Skip::Built) } else { None })
 }
 

@@ -78,7 +78,8 @@ pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, Cl
         let plan = Plan::parse(&bytes);
         let state = setup.find_state()?;
         for row in &mut rows {
-            row.regard_tasks(&plan, state.as_ref()).map_err(CliError::failed)?;
+            row.regard_tasks(&plan, state.as_ref(), &setup.plan_place())
+                .map_err(CliError::failed)?;
         }
     }
     Ok(rows)

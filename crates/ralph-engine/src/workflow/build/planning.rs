@@ -15,6 +15,7 @@ use super::stages::json;
 use super::{Build, channel};
 use crate::digest;
 use crate::files::{self, PathError};
+use crate::plan_file::finished::PlanPlace;
 use crate::run::{RESULTS, RunResult};
 use crate::session::{AgentTask, Session};
 use crate::specs;
@@ -66,10 +67,22 @@ struct Planned {
 }
 
 /// Whether a planner made tasks of this spec. Without that, a plan without tasks is not known to be a finished one.
-pub(crate) fn made_tasks_of(state: Option<&State>, spec: &str) -> Result<bool, PathError> {
-    let Some(state) = state else { return Ok(false) };
-    let is_made = PLANNED.all(state)?.iter().any(|planned| planned.spec == spec);
-    Ok(is_made && !NOT_PLANNED.all(state)?.iter().any(|failed| failed.spec == spec))
+///
+/// Where private state does not know the spec, it may have been lost: the history of the plan decides.
+pub(crate) fn made_tasks_of(
+    state: Option<&State>,
+    spec: &str,
+    place: &PlanPlace<'_>,
+) -> Result<bool, PathError> {
+    if let Some(state) = state {
+        if NOT_PLANNED.all(state)?.iter().any(|failed| failed.spec == spec) {
+            return Ok(false);
+        }
+        if PLANNED.all(state)?.iter().any(|planned| planned.spec == spec) {
+            return Ok(true);
+        }
+    }
+    Ok(place.has_finished(spec))
 }
 
 /// What comes before a spec is built.
@@ -172,8 +185,16 @@ impl Build<'_, '_> {
 
     /// Tells whether a spec was planned as it reads now. A plan without tasks is then a complete one.
     fn is_planned(&self, spec: &str) -> Result<bool, WorkflowError> {
-        let planned = PLANNED.load(&self.session.context.state, self.plan.path().as_str())?;
-        Ok(planned == Some(self.planned(spec)?))
+        let context = &self.session.context;
+        let planned = PLANNED.load(&context.state, self.plan.path().as_str())?;
+        match planned.filter(|planned| planned.spec == spec) {
+            Some(planned) => Ok(planned == self.planned(spec)?),
+            None if self.is_unplanned(false)? => Ok(false),
+            None => {
+                let branch = self.project.run_branch()?;
+                Ok(context.plan_place(Some(&branch)).has_finished(spec))
+            }
+        }
     }
 
     fn planned(&self, spec: &str) -> Result<Planned, WorkflowError> {

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::store::SpecStore;
 use crate::files::PathError;
+use crate::plan_file::finished::PlanPlace;
 use crate::state::State;
 use crate::workflow::WorkflowError;
 use crate::workflow::build::planning::made_tasks_of;
@@ -56,12 +57,19 @@ impl SpecRow {
 
     /// A spec that the pipeline knows nothing of may be the one that `ralph plan` made tasks of: then it is `tasks`, and `built`
     /// once nothing is left to do.
-    pub fn regard_tasks(&mut self, plan: &Plan, state: Option<&State>) -> Result<(), PathError> {
+    pub fn regard_tasks(
+        &mut self,
+        plan: &Plan,
+        state: Option<&State>,
+        place: &PlanPlace<'_>,
+    ) -> Result<(), PathError> {
         if !["fresh", "draft"].contains(&self.state) || plan.spec() != Some(self.spec.as_str()) {
             return Ok(());
         }
         match plan.certain_stage() {
-            Some(Stage::Complete) if made_tasks_of(state, &self.spec)? => self.state = "built",
+            Some(Stage::Complete) if made_tasks_of(state, &self.spec, place)? => {
+                self.state = "built"
+            }
             // A planner that failed leaves a plan without tasks, too.
             Some(Stage::Complete) => {}
             _ => self.state = "tasks",
@@ -117,13 +125,14 @@ pub fn is_built(
     spec: &SpecPath,
     plan: &Plan,
     state: Option<&State>,
+    place: &PlanPlace<'_>,
 ) -> Result<bool, PathError> {
     let is_fresh = store.load(spec).is_ok_and(|markers| {
         markers.plan.is_none() && markers.candidate.is_none() && markers.done.is_none()
     });
     let is_complete = || plan.certain_stage() == Some(Stage::Complete);
     let is_planned = is_fresh && plan.spec() == Some(spec.as_str()) && is_complete();
-    Ok(is_planned && made_tasks_of(state, spec.as_str())?)
+    Ok(is_planned && made_tasks_of(state, spec.as_str(), place)?)
 }
 
 /// Returns the questions that specs wait with, by item, also where private state was lost and does not know them.

@@ -229,8 +229,10 @@ impl Pipeline<'_, '_> {
             return Ok(false);
         }
         let bytes = read_optional(&self.project.home().join(PLAN_FILE))?.unwrap_or_default();
-        let state = Some(&self.session.context.state);
-        Ok(is_built(&self.store, spec, &Plan::parse(&bytes), state)?)
+        let context = &self.session.context;
+        let branch = self.project.run_branch()?;
+        let place = context.plan_place(Some(&branch));
+        Ok(is_built(&self.store, spec, &Plan::parse(&bytes), Some(&context.state), &place)?)
     }
 
     /// Works on a spec. One whose files cannot be used stops only itself.

@@ -78,7 +78,7 @@ impl PipelineStatus {
             let plan = Plan::parse(&bytes);
             let state = setup.find_state().ok().flatten();
             for row in &mut rows {
-                if let Err(error) = row.regard_tasks(&plan, state.as_ref()) {
+                if let Err(error) = row.regard_tasks(&plan, state.as_ref(), &setup.plan_place()) {
                     problems.push(error.to_string());
                 }
             }

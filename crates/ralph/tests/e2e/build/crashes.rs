@@ -377,6 +377,36 @@ fn a_finished_spec_is_not_planned_again_unless_it_was_changed() {
     assert_eq!(site.roles().len(), 6);
 }
 
+/// That it was planned is in private state; without it the history of the plan shows what was accepted.
+#[test]
+fn a_finished_spec_is_not_planned_again_after_private_state_was_lost() {
+    let planner = "[planner]\nrun ralph task add \"Say hello ${INVOCATION}\"\nfinal planned\n";
+    let site = Site::new(&format!("{planner}{BUILDER}{VERIFIER}"));
+    let spec = "0001-greet.md";
+    let path = site.path("ralph/specs").join(spec);
+    fs::write(&path, "# Greet\n\nSay hello.\n").unwrap();
+    site.commit_all("a numbered spec");
+    site.exits(0, &["build", spec]);
+    let is_built = || site.exits(0, &["specs", "--json"]).stdout.contains("\"built\"");
+    assert!(is_built());
+    fs::remove_dir_all(site.place.path("state")).unwrap();
+    assert!(is_built());
+    // No agent ends well any more.
+    fs::write(site.place.path("script"), "[planner]\nexit 1\n[builder]\nexit 1\n[implementer]\nexit 1\n").unwrap();
+    for args in [&["build", spec][..], &["pipeline"]] {
+        let finished = site.exits(0, args);
+        assert!(
+            finished.stderr.contains("complete") || finished.stderr.contains("built"),
+            "{finished}"
+        );
+        fs::remove_dir_all(site.place.path("state")).unwrap();
+    }
+    fs::write(&path, "# Greet\n\nSay hello and goodbye.\n").unwrap();
+    site.commit_all("more is wanted");
+    assert!(!is_built());
+    site.exits(1, &["build", spec]);
+}
+
 #[test]
 fn what_a_planner_added_that_was_interrupted_is_committed() {
     let script =
