@@ -68,7 +68,7 @@ impl SpecRow {
         }
         match plan.certain_stage() {
             Some(Stage::Complete) if made_tasks_of(state, &self.spec, place)? => {
-                self.state = "built"
+                self.state = "built";
             }
             // A planner that failed leaves a plan without tasks, too.
             Some(Stage::Complete) => {}

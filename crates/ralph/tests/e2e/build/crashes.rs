@@ -392,7 +392,11 @@ fn a_finished_spec_is_not_planned_again_after_private_state_was_lost() {
     fs::remove_dir_all(site.place.path("state")).unwrap();
     assert!(is_built());
     // No agent ends well any more.
-    fs::write(site.place.path("script"), "[planner]\nexit 1\n[builder]\nexit 1\n[implementer]\nexit 1\n").unwrap();
+    fs::write(
+        site.place.path("script"),
+        "[planner]\nexit 1\n[builder]\nexit 1\n[implementer]\nexit 1\n",
+    )
+    .unwrap();
     for args in [&["build", spec][..], &["pipeline"]] {
         let finished = site.exits(0, args);
         assert!(
