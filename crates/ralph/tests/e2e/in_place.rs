@@ -29,6 +29,11 @@ pub(crate) fn committed() -> Stage {
     Stage::with("", "", &["0001-greeting.md"]).in_place()
 }
 
+/// Whether the agent's work is being judged: gates run at the base as well, before the first agent.
+pub(crate) fn gate_runs_at_candidate(stage: &Stage) -> bool {
+    stage.place.logged("gate_started").iter().any(|gate| gate["at"] == "candidate")
+}
+
 fn put_back(report: &Report) -> Vec<&str> {
     let list = report.json["changes"]["put_back"].as_array().unwrap();
     list.iter().map(|found| found["path"].as_str().unwrap()).collect()
@@ -341,16 +346,14 @@ fn a_task_that_was_begun_in_the_checkout_ends_there_also_if_its_run_had_ended() 
     stage.ralph(&["task", "add", "one"]).exits(0);
     // It claims, and Ralph dies before the claim is judged.
     let gate = format!(
-        "[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"test -e '{0}' || {{ sleep 1000; }}\"]\n",
+        "[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"test ! -e work.txt || test -e '{0}' || sleep 1000\"]\n",
         stage.place.path("go").display()
     );
     stage.write("ralph.toml", &(stage.read("ralph.toml") + &gate));
     stage.git(&["commit", "-qm", "gate", "ralph.toml"]);
     let work = agent(&stage, "ok; ralph task done; echo yes");
     let running = stage.place.start(&["build", "--in-place", "--agent-cmd", &work]);
-    wait_until(PATIENCE, "the gate runs", || {
-        running.is_over() || !stage.place.logged("gate_started").is_empty()
-    });
+    wait_until(PATIENCE, "the gate runs at the candidate", || gate_runs_at_candidate(&stage));
     running.signal(Signal::KILL);
     running.finish();
     fs::write(stage.place.path("go"), "").unwrap();

@@ -11,15 +11,15 @@ fn ctrl_c_while_a_gate_runs_repeats_no_run() {
         let site = Site::new(&format!("[builder 1]\n{BUILD}"));
         let site = if is_in_place { site.in_place() } else { site };
         let go = site.place.path("go");
-        let gate = format!("test -e '{}' || exec sleep 1000", go.display());
+        let gate = format!("test ! -e hello.txt || test -e '{}' || exec sleep 1000", go.display());
         let settings = site.read("ralph.toml")
             + &format!("[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"{gate}\"]\n");
         site.write("ralph.toml", &settings);
         site.commit_all("a slow gate");
         let running = site.place.start(&["loop", TASK]);
-        wait_until(PATIENCE, "the slow gate runs", || {
-            running.is_over()
-                || site.place.logged("gate_started").iter().any(|gate| gate["gate"] == "slow")
+        wait_until(PATIENCE, "the slow gate runs at the candidate", || {
+            let started = site.place.logged("gate_started");
+            started.iter().any(|gate| gate["gate"] == "slow" && gate["at"] == "candidate")
         });
         running.signal(Signal::INT);
         let (code, said) = running.finish();
