@@ -98,6 +98,11 @@ pub enum WorkflowError {
     /// What happened does not fit the state on disk; nothing was written.
     #[error(transparent)]
     Spec(#[from] IllegalFact),
+    /// A finished run of a spec whose files are not as they were when the run began, as on another branch.
+    #[error(
+        "a finished run of `{id}` fits no state of the spec here: continue on the branch on which it began, or start the spec anew with `ralph pipeline --force {id}`"
+    )]
+    NotHere { id: String },
     #[error(transparent)]
     Task(#[from] IllegalTaskFact),
     #[error(transparent)]
@@ -186,6 +191,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::GateCannotRun(_)
         | WorkflowError::Declined
         | WorkflowError::ForeignMailbox { .. }
+        | WorkflowError::NotHere { .. }
         | WorkflowError::StateFile { .. } => Err(error),
         WorkflowError::Overtaken | WorkflowError::Unchecked { .. } => Ok(Turn::Again),
         WorkflowError::Measure(trouble) => Ok(Turn::Trouble(trouble.clone())),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 
 use crate::harness::{PATIENCE, wait_for_file, wait_until};
-use crate::in_place::{agent, committed};
+use crate::in_place::{agent, committed, gate_runs_at_candidate};
 use crate::pipeline::Stage;
 
 /// Lets an agent do this, then kills Ralph. Returns when all processes of the run are gone, and long enough ago that a
@@ -158,4 +158,32 @@ fn a_task_that_was_killed_keeps_its_own_half_and_not_the_persons() {
     assert!(tracked.contains("half.txt"), "{tracked}");
     assert!(!tracked.contains("notes.txt"), "{tracked}");
     assert_eq!(stage.read("notes.txt"), "thought\n");
+}
+
+/// The result of a run belongs to the branch whose home has the plan that it followed.
+#[test]
+fn a_finished_run_whose_spec_is_not_planned_on_this_branch_says_how_to_continue() {
+    let stage = committed();
+    let go = stage.place.path("go");
+    let gate = format!(
+        "[[gate]]\nname = \"slow\"\nrun = [\"sh\", \"-c\", \"test ! -e work.txt || test -e '{go}' || sleep 1000\"]\n",
+        go = go.display()
+    );
+    stage.write("ralph.toml", &(stage.read("ralph.toml") + &gate));
+    stage.git(&["commit", "-qm", "gate", "ralph.toml"]);
+    stage.git(&["switch", "--quiet", "--create", "topic"]);
+    let work = agent(&stage, "ok; claim");
+    let running = stage.place.start(&["pipeline", "--agent-cmd", &work]);
+    wait_until(PATIENCE, "the gate runs at the candidate", || gate_runs_at_candidate(&stage));
+    running.signal(Signal::KILL);
+    running.finish();
+    fs::write(&go, "").unwrap();
+    stage.git(&["switch", "--quiet", "--force", "main"]);
+    let elsewhere = stage.pipeline(&["--agent-cmd", &work]);
+    elsewhere.exits(1).says("continue on the branch on which it began");
+    assert_eq!(stage.runs(), "pi");
+    stage.git(&["switch", "--quiet", "--force", "topic"]);
+    stage.pipeline(&["--agent-cmd", &work]).exits(0);
+    assert_eq!(stage.runs(), "piv");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
 }

@@ -251,7 +251,9 @@ impl Pipeline<'_, '_> {
                 return self.skip(spec, Skip::Built);
             }
             None => match self.work(spec) {
-                Err(error @ WorkflowError::StateFile { .. }) => error.to_string(),
+                Err(error @ (WorkflowError::StateFile { .. } | WorkflowError::NotHere { .. })) => {
+                    error.to_string()
+                }
                 result => return result,
             },
         };

@@ -265,7 +265,9 @@ impl<'s> Workflow<'s> for SpecWork<'_, '_, 's> {
 
     fn conclude(&mut self, result: &RunResult) -> Result<Turn<SpecEnd>, WorkflowError> {
         match self.conclude_run(result) {
-            Err(error @ WorkflowError::Spec(_)) => self.after_persons_word(error),
+            Err(WorkflowError::Spec(_)) => {
+                self.after_persons_word(WorkflowError::NotHere { id: self.spec.id().to_owned() })
+            }
             turn => turn,
         }
     }
