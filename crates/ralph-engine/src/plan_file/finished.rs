@@ -26,7 +26,7 @@ pub struct PlanPlace<'a> {
 impl PlanPlace<'_> {
     /// Whether tasks of a spec were accepted, and the spec reads as it did then. A history that cannot be read shows
     /// nothing.
-    pub fn has_finished(&self, spec: &str) -> bool {
+    pub(crate) fn has_finished(&self, spec: &str) -> bool {
         self.find_finished(spec).unwrap_or(false)
     }
 

@@ -100,7 +100,7 @@ pub enum WorkflowError {
     Spec(#[from] IllegalFact),
     /// A finished run of a spec whose files are not as they were when the run began, as on another branch.
     #[error(
-        "a finished run of `{id}` fits no state of the spec here: continue on the branch on which it began, or start the spec anew with `ralph pipeline --force {id}`"
+        "a finished run of `{id}` fits no state of the spec here: continue on the branch on which it began, or start the spec over with `ralph pipeline --force {id}`"
     )]
     NotHere { id: String },
     #[error(transparent)]

@@ -198,7 +198,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("launch", "agent boundary config digest outbox run"),
     ("mailbox", "digest files"),
     ("outbox", "files"),
-    ("plan_file", "boundary digest files git home repository state"),
+    ("plan_file", "boundary digest files git home repository specs state"),
     ("prompts", "files specs"),
     ("questions", "clock files journal"),
     ("recover", "boundary clock files journal run state"),
@@ -207,7 +207,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("run", "agent boundary channel clock config files git journal outbox state subscriber"),
     (
         "session",
-        "boundary channel clock config files gates git home init journal launch mailbox outbox prompts questions recover run state subscriber wait workflow",
+        "boundary channel clock config files gates git home init journal launch mailbox outbox plan_file prompts questions recover run state subscriber wait workflow",
     ),
     ("specs", "files"),
     ("state", "boundary config digest files home"),
