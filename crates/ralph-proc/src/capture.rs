@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{fault, sys};
+use crate::{caller, fault, sys};
 
 /// A command whose complete output is needed.
 #[derive(Clone, Debug)]
@@ -64,6 +64,7 @@ fn run(
 ) -> io::Result<Answer> {
     let mut command = Command::new(question.program);
     command.args(question.args).args(question.names).process_group(0);
+    command.env(caller::CALLER, caller::own_name());
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = question.cwd {

@@ -3,7 +3,8 @@
 //! An exec costs several times as much as a fork of a small process, and the guard of a run is always the same program.
 //! So the harness executes itself once, and the guard of each run is a fork of that. The launcher has one thread,
 //! installs no handler, keeps no descriptor of a run, and ends with the harness. It waits for each guard before it
-//! reads the next order: no guard is left unreaped, and a run's CPU time counts as the harness's own.
+//! reads the next order: no guard is left unreaped, and a run's CPU time counts as the harness's own. If the harness is
+//! killed, the launcher ends the commands that it was waiting for.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -19,13 +20,26 @@ use rustix::net::{
 use rustix::process::{Pid, WaitOptions, setsid, waitpid};
 
 use crate::guard::{self, Guard};
-use crate::{host, sandbox, sys};
+use crate::{caller, host, sandbox, sys};
 
 /// The descriptors of a guard: its end of the control socket, and the run's stdout and stderr.
 const DESCRIPTORS: usize = 3;
 
 /// Sent by the launcher instead of a process id once the guard has ended.
 const GONE: i32 = 0;
+
+/// The orders of the harness, one byte each.
+const LAUNCH: u8 = 1;
+const END: u8 = 0;
+
+/// The variable in which the launcher is told the name of its harness.
+const HARNESS: &str = "RALPH_LAUNCHER_OF";
+
+/// What the launcher is to do.
+enum Order {
+    Launch([OwnedFd; DESCRIPTORS]),
+    End,
+}
 
 /// Starts the guards of one harness. Its process is started with the first guard, and ended on drop.
 #[derive(Debug, Default)]
@@ -110,6 +124,7 @@ impl Launcher {
 
     fn end(&mut self) {
         let Some(Process { mut child, orders, .. }) = self.process.take() else { return };
+        let _ = (&orders).write_all(&[END]);
         drop(orders);
         let _ = child.wait();
     }
@@ -141,6 +156,7 @@ impl Process {
         // Not the path of the binary: it may have been replaced by an upgrade since we started.
         let child = Command::new(host::own_program()?)
             .arg(guard::WORD)
+            .env(HARNESS, caller::own_name())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -152,7 +168,7 @@ impl Process {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&given));
-        sendmsg(&self.orders, &[IoSlice::new(&[1])], &mut ancillary, host::SEND)?;
+        sendmsg(&self.orders, &[IoSlice::new(&[LAUNCH])], &mut ancillary, host::SEND)?;
         match self.told()? {
             pid if pid > 0 => {
                 self.guard = Pid::from_raw(pid);
@@ -187,7 +203,16 @@ pub(crate) fn serve() -> i32 {
         return 70;
     }
     loop {
-        let Ok(Some([control, stdout, stderr])) = order(&orders) else { return 0 };
+        let [control, stdout, stderr] = match order(&orders) {
+            Ok(Some(Order::Launch(given))) => given,
+            Ok(Some(Order::End)) => return 0,
+            Ok(None) | Err(_) => {
+                if let Ok(harness) = std::env::var(HARNESS) {
+                    caller::end_commands_of(&harness);
+                }
+                return 0;
+            }
+        };
         let (answer, guard) = match sys::fork() {
             Ok(None) => {
                 drop(orders);
@@ -211,7 +236,7 @@ fn wait_for(child: Option<Pid>) {
 }
 
 /// Waits for the next order. `None`: the harness has gone.
-fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
+fn order(orders: &UnixStream) -> io::Result<Option<Order>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -225,6 +250,9 @@ fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
     if received.bytes == 0 {
         return Ok(None);
     }
+    if byte == [END] {
+        return Ok(Some(Order::End));
+    }
     let given = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(given) => Some(given),
         _ => None,
@@ -235,5 +263,7 @@ fn order(orders: &UnixStream) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
             rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
         }
     }
-    given.try_into().map(Some).map_err(|_| io::Error::other("an order without its descriptors"))
+    let given =
+        given.try_into().map_err(|_| io::Error::other("an order without its descriptors"))?;
+    Ok(Some(Order::Launch(given)))
 }

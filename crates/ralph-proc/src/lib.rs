@@ -7,6 +7,7 @@
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("Ralph runs on Linux and macOS; on Windows, build it inside WSL");
 
+mod caller;
 pub mod capture;
 pub mod command;
 mod control;

@@ -110,7 +110,7 @@ pub fn marked(name: &str, value: &str) -> Vec<i32> {
 }
 
 /// Every live process except this one whose environment has an entry.
-fn holding(wanted: &[u8]) -> Vec<i32> {
+pub(crate) fn holding(wanted: &[u8]) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     all().into_iter().filter(|pid| *pid != own && environment_holds(*pid, wanted)).collect()
 }

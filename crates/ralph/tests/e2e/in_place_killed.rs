@@ -2,7 +2,7 @@
 //! and do not count as work; the run's leftovers are still the run's.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use crate::harness::{PATIENCE, wait_for_file, wait_until};
 use crate::in_place::{agent, committed, gate_runs_at_candidate};
 use crate::pipeline::Stage;
+use crate::support::process::processes_marked;
 
 /// Lets an agent do this, then kills Ralph. Returns when all processes of the run are gone, and long enough ago that a
 /// file written now has a later time.
@@ -186,4 +187,31 @@ fn a_finished_run_whose_spec_is_not_planned_on_this_branch_says_how_to_continue(
     stage.pipeline(&["--agent-cmd", &work]).exits(0);
     assert_eq!(stage.runs(), "piv");
     assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+/// An agent can leave something that keeps git busy for hours, such as a sparse file of terabytes.
+#[test]
+fn a_git_command_that_does_not_end_is_ended_when_ralph_is_killed() {
+    let stage = committed();
+    let programs = stage.place.path("programs");
+    fs::create_dir(&programs).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    // Ralph confines itself, and with it git: it can write in the workspace.
+    let (hang, waits) = (stage.file("hang"), stage.file(".git/waits"));
+    let git = format!(
+        "#!/bin/sh\nPATH='{path}'\ntest -e '{}' || exec git \"$@\"\ntouch '{}'\nexec sleep 1000\n",
+        hang.display(),
+        waits.display()
+    );
+    fs::write(programs.join("git"), git).unwrap();
+    fs::set_permissions(programs.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let work = agent(&stage, "touch hang");
+    let path = format!("{}:{path}", programs.display());
+    let running =
+        stage.place.start_with(&["pipeline", "--agent-cmd", &work], &[("PATH", path.as_str())]);
+    wait_for_file(&waits);
+    running.signal(Signal::KILL);
+    running.finish();
+    let mark = stage.place.env.mark();
+    wait_until(PATIENCE, "git is ended", || processes_marked(mark).is_empty());
 }
