@@ -107,7 +107,7 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum LogFormatChoice {
     /// One JSON object per line
     Json,
-    /// One sentence per line
+    /// One line of `key=value` pairs per event
     Text,
 }
 

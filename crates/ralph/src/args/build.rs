@@ -37,7 +37,7 @@ pub(crate) struct PlanArgs {
     ralph build --max-cost 5         within a budget"
 )]
 pub(crate) struct BuildArgs {
-    /// Spec to plan first if it has no tasks, and the maximum number of runs [default: until complete]
+    /// Spec to plan first if it has no tasks, and the maximum number of runs [default: until complete, at most 200]
     #[arg(value_name = "[SPEC] [N]", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// Maximum number of runs; overrides N
