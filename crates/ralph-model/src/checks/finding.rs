@@ -17,6 +17,8 @@ const MOST_NAMED: usize = 20;
 pub enum Measure {
     /// By name: every test that passed at the base passed.
     Names,
+    /// Not at all: the gate passed, but its runner named every passed test only at the base.
+    Unnamed,
     /// By count: as many tests passed.
     Counts,
     /// The runner reports neither names nor counts.
@@ -56,11 +58,14 @@ impl AnchoredRuns<'_> {
         let names = self.base.and_then(|base| base.names.as_ref());
         let counts = self.base.and_then(|base| base.tests).filter(|tests| tests.passed > 0);
         let (by, kept, lost) = match (names, counts) {
-            (Some(base), _) => {
-                let lost =
-                    over.names.as_ref().map_or_else(|| base.all(), |over| base.missing_in(over));
-                (Measure::Names, lost.is_empty(), lost)
-            }
+            (Some(base), _) => match &over.names {
+                Some(over) => {
+                    let lost = base.missing_in(over);
+                    (Measure::Names, lost.is_empty(), lost)
+                }
+                None if is_green => (Measure::Unnamed, false, Vec::new()),
+                None => (Measure::Names, false, Vec::new()),
+            },
             (None, Some(base)) => {
                 let passed = over.tests.map_or(0, |tests: TestCounts| tests.passed);
                 (Measure::Counts, passed >= base.passed, Vec::new())

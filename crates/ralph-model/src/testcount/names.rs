@@ -10,6 +10,8 @@
 //! | jest, vitest, mocha, node | `✓ NAME (3 ms)` |
 //! | ctest, dotnet, bun | `Test #1: NAME … Passed`, `Passed NAME [1 ms]`, `(pass) NAME` |
 //!
+//! If a test itself prints something, unittest and cargo with `--nocapture` write their `ok` on a line of its own, below.
+//!
 //! Several tests may share a name (in two crates, files or suites), so names are counted. They are complete only if
 //! there are at least as many as the runner's count of passed tests.
 
@@ -36,6 +38,7 @@ impl PassedTests {
     }
 
     /// Returns all names.
+    #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<String> {
         self.names.keys().cloned().collect()
     }
@@ -60,13 +63,29 @@ impl PassedTests {
 pub(super) struct NameReader {
     found: PassedTests,
     too_many: bool,
+    /// The test whose output is being read: its result has not been printed yet.
+    begun: Option<String>,
 }
 
 impl NameReader {
     /// Parses one line, as a terminal would show it.
     pub(super) fn read(&mut self, line: &str) {
         let text = line.trim();
-        let Some(name) = passed_name(text) else { return };
+        let name = match passed_name(text) {
+            Some(name) => name,
+            None if text == "ok" => match self.begun.take() {
+                Some(name) => name,
+                None => return,
+            },
+            None => {
+                if is_result(text) {
+                    self.begun = None;
+                } else if let Some(name) = begun_name(text) {
+                    self.begun = Some(name);
+                }
+                return;
+            }
+        };
         let name: String = name.chars().take(LONGEST).collect();
         if name.is_empty() {
             return;
@@ -126,15 +145,37 @@ fn passed_name(text: &str) -> Option<String> {
     let (name, _) = text
         .rsplit_once(" ... ok")
         .filter(|(_, rest)| rest.is_empty() || rest.starts_with(" ("))?;
-    let name = name.strip_prefix("test ").unwrap_or(name).trim();
+    Some(before_dots(name))
+}
+
+/// Returns the name of a test from what is printed before the dots.
+fn before_dots(text: &str) -> String {
+    let name = text.strip_prefix("test ").unwrap_or(text).trim();
     // The line number of a doctest changes with everything above it.
-    Some(match name.rsplit_once(" (line ") {
+    match name.rsplit_once(" (line ") {
         Some((name, rest)) => match rest.split_once(')') {
             Some((_, mark)) => format!("{name}{mark}"),
             None => name.to_owned(),
         },
         None => name.to_owned(),
-    })
+    }
+}
+
+/// Returns the test that begins on a line, which continues with output of the test instead of a result:
+/// `NAME (MODULE.CLASS) ... output`, `test NAME ... output`.
+fn begun_name(text: &str) -> Option<String> {
+    let (name, rest) = text.split_once(" ...")?;
+    let is_name = name.starts_with("test ")
+        || name.strip_suffix(')').and_then(|name| name.rsplit_once(" (")).is_some_and(
+            |(name, class)| !name.is_empty() && class.contains('.') && !class.contains(' '),
+        );
+    (is_name && !is_result(rest.trim())).then(|| before_dots(name))
+}
+
+/// Whether a line, or what follows the dots, is a result other than `ok`.
+fn is_result(text: &str) -> bool {
+    let results = ["FAIL", "ERROR", "skipped", "ignored", "expected failure", "unexpected success"];
+    results.iter().any(|result| text.starts_with(result))
 }
 
 fn tap_name(rest: &str) -> Option<String> {
@@ -236,6 +277,31 @@ mod tests {
         ] {
             assert_eq!(names(line), [""; 0], "{line}");
         }
+    }
+
+    #[test]
+    fn a_result_below_the_output_of_its_test_counts() {
+        let output = "test_add (test_calc.T.test_add) ... ok\n\
+            test_log (test_calc.T.test_log) ... WARNING:root:slow\n\
+            ok\n\
+            test_old (test_calc.T.test_old) ... /p/test_calc.py:3: DeprecationWarning: old\n  warnings.warn(\"old\")\n\
+            ok\n\
+            test_bad (test_calc.T.test_bad) ... seen\n\
+            FAIL\n\
+            ok\n\
+            test_net (test_calc.T.test_net) ... skipped 'no network'\n\
+            ok\n\
+            loading (step 1) ... done\n\
+            ok\n";
+        assert_eq!(
+            names(output),
+            [
+                "test_add (test_calc.T.test_add)",
+                "test_log (test_calc.T.test_log)",
+                "test_old (test_calc.T.test_old)"
+            ]
+        );
+        assert_eq!(names("test tests::prints ... hello\nok\n"), ["tests::prints"]);
     }
 
     #[test]

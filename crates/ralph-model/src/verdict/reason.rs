@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::{AnchoredGate, ChangedCheck, CheckChange};
+use crate::checks::{AnchoredGate, ChangedCheck, CheckChange, Measure};
 use crate::evidence::{Evidence, EvidenceFault};
 use crate::gate::{Attribution, Effect, GateReport, GateStatus};
 use crate::id::CommitId;
@@ -283,6 +283,12 @@ fn list_checks(checks: &[ChangedCheck]) -> String {
 /// Lists what fails with the anchor's checks.
 fn list_failing(failing: &[AnchoredGate]) -> String {
     let told = failing.iter().map(|gate| {
+        if gate.by == Measure::Unnamed {
+            return format!(
+                "With them the gate `{}` no longer names every test that passes, so they cannot be compared.",
+                gate.gate
+            );
+        }
         let lost = if gate.lost.is_empty() {
             String::new()
         } else {

@@ -446,6 +446,11 @@ fn sentences_say_what_to_do_and_what_happened() {
         "The change does not pass with the checks as they were: \"tests/a.rs\" (test, changed). With them the gate \
          `tests` does not pass; tests that passed and now do not: adds."
     );
+    let unnamed = AnchoredGate { by: Measure::Unnamed, lost: vec![], ..failing() };
+    let reason = Reason::ChecksChanged { checks: vec![changed_test()], failing: vec![unnamed] };
+    assert!(reason.for_person().ends_with(
+        "With them the gate `tests` no longer names every test that passes, so they cannot be compared."
+    ));
 }
 
 #[test]
