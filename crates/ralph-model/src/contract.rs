@@ -220,6 +220,7 @@ pub(crate) fn plain(line: &str) -> &str {
         return "";
     }
     let line = line.trim_start_matches("> ").trim_start_matches("- ");
+    let line = without_number(line);
     let is_markdown = |c: char| matches!(c, '*' | '`' | '"' | '_' | ' ');
     let is_symbol = |c: char| !c.is_ascii() && !c.is_alphanumeric();
     let line = line.trim_matches(is_markdown);
@@ -228,6 +229,14 @@ pub(crate) fn plain(line: &str) -> &str {
         "" => line,
         words => words,
     }
+}
+
+/// Removes the number of an item of a list: prompts number the lines that they ask for.
+fn without_number(line: &str) -> &str {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &line[digits..];
+    let item = rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "));
+    item.filter(|_| (1..=2).contains(&digits)).unwrap_or(line)
 }
 
 /// Returns the name in a line that should be a commit's: `Commit: ABC…` is equivalent to `abc…`.

@@ -79,6 +79,8 @@ fn ordinary_habits_of_writing_get_through() {
         format!("done\n```\n{HASH}\n{PHRASE}\n```\n"),
         format!("> {HASH}\n> {PHRASE}"),
         format!("- Commit: {HASH}.\n{PHRASE}"),
+        format!("1. {HASH}\n2. {PHRASE}"),
+        format!("1) Commit: {HASH}\n2) **{PHRASE}**"),
     ] {
         assert!(completed(&text), "{text}");
     }

@@ -391,6 +391,19 @@ fn the_phrase_alone_claims_the_tip_of_the_work() {
 }
 
 #[test]
+fn uncommitted_work_is_committed_where_the_claim_names_no_commit() {
+    for is_in_place in [false, true] {
+        let steps = "write greeting.txt hello\nfinal I AM HYPER SURE I AM DONE!";
+        let stage = Stage::new(&willing(&[on("implementer", 1, steps)]));
+        let stage = if is_in_place { stage.in_place() } else { stage };
+        stage.pipeline(&[]).exits(0);
+        assert_eq!(stage.runs(), "piv");
+        assert_eq!(stage.git(&["show", "HEAD:greeting.txt"]), "hello");
+        assert!(stage.git(&["log", "--format=%s"]).contains("feat: 0001-greeting"));
+    }
+}
+
+#[test]
 fn that_nothing_needs_to_change_can_be_said_without_a_commit() {
     let steps = "final <<END\nNO_CHANGE_NEEDED: it greets already\nI AM HYPER SURE I AM DONE!\nEND";
     let stage = Stage::new(&willing(&[on("implementer", 1, steps)]));

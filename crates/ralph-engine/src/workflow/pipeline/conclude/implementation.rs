@@ -8,6 +8,7 @@ use ralph_model::pipeline::settle::Feedback;
 use ralph_model::pipeline::{Candidate, Fact, Markers, Phase};
 use ralph_model::verdict::{Claim, Verdict};
 
+use crate::git::commits::Signing;
 use crate::judge::Said;
 use crate::run::RunResult;
 use crate::workflow::driver::Turn;
@@ -25,6 +26,10 @@ impl SpecWork<'_, '_, '_> {
         if let Some(outcome) = unfinished(&result.outcome) {
             self.return_to_branches()?;
             return self.fail_implementation(result, outcome);
+        }
+        if let Some(why) = self.commit_unnamed_work(result)? {
+            self.return_to_branches()?;
+            return self.fail_implementation(result, why);
         }
         let said = self.meant(result)?;
         if let Said::Commit { claimed } = &said
@@ -55,6 +60,19 @@ impl SpecWork<'_, '_, '_> {
                 self.reject(Phase::Implement, &verdict, commit, Some(result))
             }
         }
+    }
+
+    /// Commits what a run left uncommitted, if its claim names no commit: then all of its work is meant. Returns why that
+    /// is impossible.
+    fn commit_unnamed_work(&self, result: &RunResult) -> Result<Option<String>, WorkflowError> {
+        let (answer, phrase) = (result.answer(), &self.pipeline.options.magic_phrase);
+        if !answer.claims_the_tip(phrase) || answer.no_change_needed().is_some() {
+            return Ok(None);
+        }
+        let message = format!("feat: {}\n", self.spec.id());
+        let signing = Signing::allowed(self.pipeline.session.context.config.git.sign);
+        let repositories = &self.pipeline.project.repositories;
+        repositories.commit_leftovers(&self.before()?, &message, signing)
     }
 
     /// Returns what an implementer claims: of a commit its whole name, and what is above it.
