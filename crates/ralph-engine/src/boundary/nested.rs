@@ -4,16 +4,20 @@
 //! their settings and hooks are watched like those of the workspace's repositories. One that a run has made is its work, as
 //! long as nothing in it runs a program: what `git init` and `git clone` write stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use ralph_proc::listing::Listing;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 
 use super::protected::{Class, REPOSITORY_SETTINGS, Watched, is_sample, remote_in};
-use super::walk::is_gone;
+use super::walk::{Listed, is_gone};
+use crate::clock::{Clock, SystemClock};
 use crate::git::RepositoryLocation;
 
 /// The name by which git finds a repository.
@@ -51,32 +55,90 @@ pub(super) fn watched(workspace: &Path, places: &[RepositoryLocation]) -> Vec<Wa
 
 /// Finds everything that is called `.git`, through no link, and the directories that cannot be listed.
 fn links(workspace: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut found, mut unread) = (Vec::new(), Vec::new());
-    let mut listing = Listing::new();
-    let mut open = vec![workspace.to_owned()];
-    while let Some(directory) = open.pop() {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = match openat(CWD, &directory, flags, Mode::empty()) {
-            Ok(opened) => opened,
-            Err(error) if is_gone(error) => continue,
-            Err(_) => {
+    static LAST: Mutex<Option<Look>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let look = last.take().filter(|look| look.workspace == workspace);
+    let mut look = look.unwrap_or_else(|| Look::at(workspace));
+    let found = look.again(SystemClock.now().as_second());
+    *last = Some(look);
+    found
+}
+
+/// The directories of a workspace as they were listed last: a directory with the same ctime has the same names, and is
+/// not listed again. Home alone can have tens of thousands of files.
+struct Look {
+    workspace: PathBuf,
+    known: HashMap<PathBuf, KnownDirectory>,
+}
+
+struct KnownDirectory {
+    listed: Listed,
+    /// Something in it is called `.git`.
+    has_link: bool,
+    /// The directories in it.
+    inner: Vec<OsString>,
+}
+
+impl Look {
+    fn at(workspace: &Path) -> Look {
+        Look { workspace: workspace.to_owned(), known: HashMap::new() }
+    }
+
+    /// Looks through the workspace; `began` is the current second. Only directories that have not changed for a while
+    /// are known the next time: the time of any other may not show another change.
+    fn again(&mut self, began: i64) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
+        let mut before = std::mem::take(&mut self.known);
+        let mut listing = Listing::new();
+        let mut open = vec![self.workspace.clone()];
+        while let Some(directory) = open.pop() {
+            let same = before.remove(&directory).filter(|known| known.listed.is_same());
+            let looked = match same {
+                Some(same) => Ok(Some((same, true))),
+                None => KnownDirectory::list(&directory, &mut listing),
+            };
+            let Ok(looked) = looked else {
                 unread.push(directory);
                 continue;
+            };
+            let Some((entered, is_read)) = looked else { continue };
+            found.extend(entered.has_link.then(|| directory.join(LINK)));
+            open.extend(entered.inner.iter().map(|name| directory.join(name)));
+            if !is_read {
+                unread.push(directory);
+            } else if entered.listed.is_settled(began) {
+                self.known.insert(directory, entered);
             }
+        }
+        (found, unread)
+    }
+}
+
+impl KnownDirectory {
+    /// Lists a directory, and tells whether that succeeded to the end; `None` if it is gone.
+    fn list(
+        directory: &Path,
+        listing: &mut Listing,
+    ) -> Result<Option<(KnownDirectory, bool)>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(CWD, directory, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(error) if is_gone(error) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let listed = listing.each(&opened, |name, kind| {
+        // Before the listing: a change meanwhile has another time.
+        let listed = Listed::of(directory.to_owned(), &fstat(&opened)?);
+        let mut known = KnownDirectory { listed, has_link: false, inner: Vec::new() };
+        let read = listing.each(&opened, |name, kind| {
             let name = name.to_bytes();
             if name == LINK.as_bytes() {
-                found.push(directory.join(LINK));
+                known.has_link = true;
             } else if kind.is_dir() && !matches!(name, b"." | b"..") {
-                open.push(directory.join(std::ffi::OsStr::from_bytes(name)));
+                known.inner.push(OsStr::from_bytes(name).to_owned());
             }
         });
-        if listed.is_err() {
-            unread.push(directory);
-        }
+        Ok(Some((known, read.is_ok())))
     }
-    (found, unread)
 }
 
 /// Finds the directory that a `.git` is or leads to.
@@ -89,7 +151,7 @@ fn git_directory(link: &Path) -> Option<PathBuf> {
     }
     let text = (found.is_file() && found.len() < MOST).then(|| fs::read(link).ok()).flatten()?;
     let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    let target = Path::new(std::ffi::OsStr::from_bytes(target));
+    let target = Path::new(OsStr::from_bytes(target));
     link.parent()?.join(target).canonicalize().ok()
 }
 
@@ -179,7 +241,65 @@ fn is_address(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// Makes and removes names in a directory until its ctime differs: clocks of file systems tick.
+    fn let_it_tick(directory: &Path) {
+        let ctime = || {
+            let found = fs::metadata(directory).unwrap();
+            (found.ctime(), found.ctime_nsec())
+        };
+        let (before, since) = (ctime(), Instant::now());
+        while ctime() == before {
+            assert!(since.elapsed() < Duration::from_secs(10), "the clock stands still");
+            fs::write(directory.join("tick"), "").unwrap();
+            fs::remove_file(directory.join("tick")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_repository_in_a_directory_that_is_known_is_found_and_one_that_is_removed_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (inner, deep) = (place.path().join("a"), place.path().join("a/b"));
+        fs::create_dir_all(&deep).unwrap();
+        // As if all had stood still for long.
+        let mut look = Look::at(place.path());
+        let mut links = || {
+            let (mut found, unread) = look.again(i64::MAX);
+            assert!(unread.is_empty(), "{unread:?}");
+            found.sort();
+            found
+        };
+        assert!(links().is_empty());
+        for directory in [&deep, &inner] {
+            let_it_tick(directory);
+            fs::create_dir(directory.join(".git")).unwrap();
+            assert_eq!(links(), [directory.join(".git")]);
+            assert_eq!(links(), [directory.join(".git")], "also where nothing has changed");
+            let_it_tick(directory);
+            fs::remove_dir(directory.join(".git")).unwrap();
+            assert!(links().is_empty());
+        }
+        let_it_tick(&inner);
+        fs::rename(&deep, place.path().join("c")).unwrap();
+        fs::create_dir_all(deep.join(".git")).unwrap();
+        assert_eq!(links(), [deep.join(".git")], "another directory in its place");
+    }
+
+    #[test]
+    fn only_directories_that_have_stood_still_are_known_the_next_time() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("a")).unwrap();
+        let changed = fs::metadata(place.path().join("a")).unwrap().ctime();
+        let mut look = Look::at(place.path());
+        look.again(changed);
+        assert!(look.known.is_empty());
+        look.again(changed + 60);
+        assert_eq!(look.known.len(), 2);
+    }
 
     #[test]
     fn what_git_writes_is_plain_and_what_names_a_program_is_not() {

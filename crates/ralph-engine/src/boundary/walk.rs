@@ -137,7 +137,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    fn of(path: PathBuf, stat: &Stat) -> Listed {
+    pub(super) fn of(path: PathBuf, stat: &Stat) -> Listed {
         Listed { path, ino: stat.st_ino, ctime: fields::ctime(stat) }
     }
 
