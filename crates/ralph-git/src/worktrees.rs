@@ -53,7 +53,16 @@ impl Git {
         }
         let args = ["worktree", "list", "--porcelain", "-z"];
         let output = self.ask(&args)?;
-        parse_worktrees(&output).ok_or_else(|| unexpected(&args, &output))
+        let mut found = parse_worktrees(&output).ok_or_else(|| unexpected(&args, &output))?;
+        // For a git directory elsewhere, such as that of a submodule, git names that directory in place of the main
+        // worktree.
+        let place = self.place();
+        if place.git_dir == place.common_dir
+            && let (Some(main), Some(root)) = (found.first_mut(), &place.worktree)
+        {
+            main.path = root.into();
+        }
+        Ok(found)
     }
 
     /// Returns the operation in progress in this worktree.
@@ -169,6 +178,12 @@ mod tests {
         assert!(paths("refs/heads/a").is_empty());
         let found = git.uses_of("refs/heads/a/b").unwrap();
         assert_eq!(found[0].git.as_ref().unwrap().place().worktree.as_ref(), Some(&linked));
+        let apart = world.repository("apart");
+        world.git(&apart, &["init", "-q", "--separate-git-dir=../apart.git"]);
+        let uses = world.open(&apart).uses_of("refs/heads/main").unwrap();
+        let roots: Vec<_> =
+            uses.iter().map(|one| one.git.as_ref()?.place().worktree.clone()).collect();
+        assert_eq!(roots, [Some(apart)]);
         // Removed permanently, or only temporarily.
         std::fs::rename(&linked, world.path("away")).unwrap();
         assert!(paths("refs/heads/a/b").is_empty());
