@@ -46,7 +46,7 @@ fn writable(places: &OwnPlaces<'_>) -> Vec<Utf8PathBuf> {
     for place in places.repositories {
         paths.extend([place.git_dir.clone(), place.common_dir.clone()]);
         paths.extend(place.worktree.clone());
-        paths.extend(other_worktrees(&place.common_dir));
+        paths.extend(worktrees(&place.common_dir));
     }
     paths.extend(Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
     paths.extend(places.config.slots.clone());
@@ -92,10 +92,13 @@ fn agents_state(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Ut
     paths
 }
 
-/// The other worktrees of a repository: one of them may have to follow what lands.
-fn other_worktrees(common_dir: &Utf8Path) -> Vec<Utf8PathBuf> {
+/// The worktrees of a repository, the main one included: any of them may have to follow what lands.
+fn worktrees(common_dir: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let main = common_dir.parent().filter(|_| common_dir.file_name() == Some(".git"));
     let known = common_dir.join("worktrees").read_dir_utf8();
     let links = known.into_iter().flatten().flatten().map(|entry| entry.path().join("gitdir"));
     let places = links.filter_map(|link| std::fs::read_to_string(link).ok());
-    places.filter_map(|place| Some(Utf8Path::new(place.trim_end()).parent()?.to_owned())).collect()
+    let linked =
+        places.filter_map(|place| Some(Utf8Path::new(place.trim_end()).parent()?.to_owned()));
+    linked.chain(main.map(ToOwned::to_owned)).collect()
 }

@@ -211,12 +211,12 @@ impl FastForward<'_> {
         fault::after_write();
         bench.stage(touched, &findings)?;
         if let Err(error) = bench.switch(self.from, self.to) {
-            // Only if git refuses at the beginning has nothing changed.
+            // Only if git refuses at the beginning has nothing changed. Where it cannot write a file, it may have written
+            // others: the note says that they are ours.
             let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
-            if !REFUSALS.iter().any(|text| stderr.contains(text)) {
-                return Err(error.into());
+            if REFUSALS.iter().any(|text| stderr.contains(text)) {
+                Note::remove(self.git)?;
             }
-            Note::remove(self.git)?;
             return Ok(Err((Vec::new(), waits_for(error)?)));
         }
         Ok(Ok(index))

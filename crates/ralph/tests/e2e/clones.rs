@@ -600,6 +600,77 @@ fn two_workflows_in_two_worktrees_of_one_repository_do_not_disturb_each_other() 
     assert_no_refs_left(&stage);
 }
 
+/// Two Ralphs, each in its own worktree, work on the same spec for the same branch: whoever lands second finds it decided,
+/// whether its agent is still at work or it was stopped while it landed.
+#[test]
+fn two_ralphs_that_land_the_same_spec_on_one_branch_land_it_once() {
+    let (verified, total) = points_of(&Stage::with(&willing(&[]), "", ONE).place, &["pipeline"]);
+    let points = [verified + 4, usize::midpoint(verified, total), total - total / 10];
+    let mut second = 0;
+    for at in [None].into_iter().chain(points.map(Some)) {
+        let stage = Stage::with("", "", ONE);
+        stage.git(&["worktree", "add", "--quiet", "-b", "feature", "../linked"]);
+        let at = at.map(|at| at.to_string());
+        let running = if let Some(at) = &at {
+            stage.script(&willing(&[]));
+            let faults = [("RALPH_CRASH_AT", at.as_str()), ("RALPH_CRASH_SIGNAL", "STOP")];
+            let running = stage.place.start_with(&["pipeline"], &faults);
+            wait_until(PATIENCE, "it stands still", || is_stopped(running.pid()));
+            running
+        } else {
+            stage.script(&willing(&[on(
+                "implementer",
+                1,
+                &waits(&stage, "greeting.txt", "hello"),
+            )]));
+            let running = stage.place.start(&["pipeline"]);
+            stage.wait_in_slot("begun");
+            running
+        };
+        let linked = stage.place.path("linked");
+        let other =
+            stage.ralph(&["--root", linked.to_str().unwrap(), "pipeline", "--onto", "main"]);
+        other.exits(0);
+        running.signal(Signal::CONT);
+        stage.go();
+        let (code, said) = running.finish();
+        assert_eq!(code, Some(0), "{at:?}: {said}\n{}", other.finished);
+        let tips = ["log", "--format=%s", "--glob=refs/ralph/landed/*", "main"];
+        let log = stage.git(&tips);
+        let landed = log.lines().filter(|line| *line == "ralph: 0001-greeting is done").count();
+        assert_eq!(landed, 1, "{at:?}: {log}\n{said}\n{}", other.finished);
+        // Judged work of the first one may be what the second one went on from.
+        for work in log.lines().filter(|line| line.starts_with("work")) {
+            assert_eq!(log.lines().filter(|line| *line == work).count(), 1, "{at:?}: {log}");
+        }
+        // The branch is checked out in the main worktree, which follows whoever lands.
+        assert!(!other.finished.stderr.contains("[trouble]"), "{at:?}: {}", other.finished);
+        stage.ralph(&["land"]).exits(0);
+        assert_eq!(stage.git(&["show", "main:greeting.txt"]), stage.read("greeting.txt").trim());
+        assert_eq!(stage.git(&["status", "--porcelain"]), "", "{at:?}");
+        let told = fs::read_to_string(linked.join("ralph/ralph.log")).unwrap_or_default();
+        second += u32::from(told.contains("\"event\":\"landed\""));
+    }
+    assert!(second > 0, "the second one never landed first");
+}
+
+/// Ralph may not write a worktree that was added after its start: that one waits, and the work has landed.
+#[test]
+fn a_worktree_that_cannot_be_written_waits_and_is_brought_along_later() {
+    let stage = meanwhile("", &[], |stage| {
+        stage.git(&["switch", "-q", "-c", "other"]);
+        stage.git(&["worktree", "add", "-q", "../new", "main"]);
+    });
+    let said = fs::read_to_string(stage.place.path("err")).unwrap();
+    assert!(!said.contains("[trouble]"), "{said}");
+    assert_eq!(stage.runs(), "piv");
+    stage.ralph(&["land"]).exits(0);
+    assert_eq!(fs::read_to_string(stage.place.path("new/greeting.txt")).unwrap(), "hello\n");
+    let status = stage.git(&["-C", "../new", "status", "--porcelain"]);
+    assert_eq!(status, "", "{said}");
+    assert_no_refs_left(&stage);
+}
+
 /// The points at which a workflow can be stopped or killed, and how many of them precede its last agent's run.
 pub(crate) fn points_of(place: &Place, args: &[&str]) -> (usize, usize) {
     place.start_with(args, &[("RALPH_CRASH_LOG", "../points")]).finish();
