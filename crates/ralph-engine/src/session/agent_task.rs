@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::contract::{FinalMessage, PlannerClaim};
 use ralph_model::goal::PlannerEnvelope;
+use ralph_model::prompt::Continuation;
 use ralph_model::role::Role;
 
 use super::Session;
@@ -161,6 +162,21 @@ impl Session<'_> {
         let slot = self.slot.as_ref().map(|slot| slot.number);
         let item = self.journal.board().item(item)?;
         item.open_session(role, &launch.choice.name, slot).map(str::to_owned)
+    }
+
+    /// Returns the session that the next run of an item resumes, and what its prompt says of earlier runs, which left
+    /// `uncommitted` files.
+    pub(crate) fn continuation<'a>(
+        &'a self,
+        item: &str,
+        role: Role,
+        uncommitted: &'a [String],
+    ) -> (Option<String>, Continuation<'a>) {
+        let resume = self.open_session(item, role);
+        // A verifier has a checkout of its own.
+        let clone = self.clone_of().filter(|_| role != Role::Verifier);
+        let is_resumed = resume.is_some();
+        (resume, Continuation { is_resumed, uncommitted, left_beside: &[], clone })
     }
 
     /// Returns the person's checkout and the clone in which runs work, if they do.

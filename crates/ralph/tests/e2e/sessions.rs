@@ -17,9 +17,10 @@ const HALF: &str = "session s-half\nwrite half.txt half\nrun touch begun; sleep 
 const REST: &str =
     "expect-prompt - `half.txt`\nrun test -e half.txt; rm -f begun\nwrite greeting.txt hello";
 
-/// Waits until the session of the run is in its events, where the successor of a killed Ralph finds it.
-fn wait_for_session(place: &Place) {
-    wait_for_slot(place, "begun");
+/// Waits until an agent has created a file, and until the session of the run is in its events, where the successor of a
+/// killed Ralph finds it.
+pub(crate) fn wait_for_session(place: &Place, begun: &str) {
+    wait_for_slot(place, begun);
     let runs = place.env.repo().join("ralph/runs");
     wait_until(PATIENCE, "the session", || has_session(&runs));
 }
@@ -34,7 +35,7 @@ fn has_session(directory: &Path) -> bool {
 }
 
 /// The sessions that the runs of a role resumed.
-fn resumed(place: &Place, role: &str) -> Vec<String> {
+pub(crate) fn resumed(place: &Place, role: &str) -> Vec<String> {
     let runs = place.logged("run_started").into_iter().filter(|run| run["role"] == role);
     runs.map(|run| run["resumed_session"].as_str().unwrap_or("-").to_owned()).collect()
 }
@@ -72,7 +73,7 @@ fn a_spec_goes_on_with_its_session_after_ctrl_c_a_closed_terminal_and_a_kill() {
         let blocks = [on("implementer", 1, HALF), on("implementer", 2, &rest)];
         let stage = isolated(&willing(&blocks), "", ONE);
         let running = stage.place.start(&["pipeline"]);
-        wait_for_session(&stage.place);
+        wait_for_session(&stage.place, "begun");
         running.signal(signal);
         assert_eq!(running.finish().0, code, "{signal:?}");
         stage.pipeline(&[]).exits(0);
@@ -108,7 +109,7 @@ fn a_task_goes_on_with_its_session_after_ctrl_c_and_a_kill() {
         succeeds(&place, &["set-spec", "greet.md"]);
         succeeds(&place, &["task", "add", "Say hello"]);
         let running = place.start(&["build"]);
-        wait_for_session(&place);
+        wait_for_session(&place, "begun");
         running.signal(signal);
         running.finish();
         succeeds(&place, &["build"]);
@@ -144,7 +145,7 @@ esac
     succeeds(&place, &["set-spec", "greet.md"]);
     succeeds(&place, &["task", "add", "Say hello"]);
     let running = place.start(&["build"]);
-    wait_for_session(&place);
+    wait_for_session(&place, "begun");
     running.signal(Signal::KILL);
     running.finish();
     succeeds(&place, &["build"]);
@@ -175,7 +176,7 @@ fn a_session_is_not_resumed_where_its_slot_is_gone() {
     let blocks = [on("implementer", 1, HALF)];
     let stage = isolated(&willing(&blocks), "", ONE);
     let running = stage.place.start(&["pipeline"]);
-    wait_for_session(&stage.place);
+    wait_for_session(&stage.place, "begun");
     running.signal(Signal::INT);
     running.finish();
     stage.ralph(&["slots", "prune", "--all"]).exits(0);

@@ -5,7 +5,7 @@
 //! planner's claim that nothing is missing ([`super::nothing_missing`]).
 
 use ralph_model::plan::{Plan, Stage, Unfinished};
-use ralph_model::prompt::{Continuation, PlanPrompt};
+use ralph_model::prompt::PlanPrompt;
 use ralph_model::role::Role;
 use ralph_model::run::RunOutcome;
 use serde::{Deserialize, Serialize};
@@ -314,12 +314,7 @@ impl<'s> Workflow<'s> for Planning<'_, '_, 's> {
             surroundings: build.project.surroundings(build.session, &source, objection.as_deref()),
             tasks: known.as_deref(),
         };
-        let resume = build.session.open_session(ITEM, Role::Planner);
-        let before = Continuation {
-            is_resumed: resume.is_some(),
-            clone: build.session.clone_of(),
-            ..Continuation::default()
-        };
+        let (resume, before) = build.session.continuation(ITEM, Role::Planner, &[]);
         let prompt = build.project.prompts.render_continued(&context, before);
         build.plan.begin_run()?;
         let task = AgentTask::new(WORKFLOW, Role::Planner, ITEM, prompt);

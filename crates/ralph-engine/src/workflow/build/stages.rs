@@ -6,7 +6,7 @@ use ralph_model::pipeline::records::Base;
 use ralph_model::plan::view::TaskView;
 use ralph_model::plan::{Change, DoneAt, Issue, Line, Plan, PlanError, Task};
 use ralph_model::prompt::{
-    BuildPrompt, Continuation, DecomposePrompt, InvestigatePrompt, PromptContext, VerifyPrompt,
+    BuildPrompt, DecomposePrompt, InvestigatePrompt, PromptContext, VerifyPrompt,
 };
 use ralph_model::role::Role;
 use ralph_model::run::Trouble;
@@ -255,14 +255,7 @@ impl Build<'_, '_> {
         uncommitted: &[String],
     ) -> AgentTask {
         let attempt = self.session.journal.board().next_try(item, role);
-        let resume = self.session.open_session(item, role);
-        let before = Continuation {
-            is_resumed: resume.is_some(),
-            uncommitted,
-            left_beside: &[],
-            // A verifier has a checkout of its own.
-            clone: self.session.clone_of().filter(|_| role != Role::Verifier),
-        };
+        let (resume, before) = self.session.continuation(item, role, uncommitted);
         let prompt = self.project.prompts.render_continued(context, before);
         AgentTask { attempt, resume, ..AgentTask::new(WORKFLOW, role, item, prompt) }
     }

@@ -38,6 +38,7 @@ impl Phased<'_, '_> {
         self.session.questions().take_answer(item)?;
         // Before anything is recorded, so that Ralph's own commits are not attributed to the run.
         self.commit_home()?;
+        let uncommitted = self.half_done(item)?;
         let before = self.begin_run(item)?;
         self.check_plan(&record, &before)?;
         let record = self.record()?.unwrap_or(record);
@@ -68,7 +69,8 @@ impl Phased<'_, '_> {
             escalation: escalation.as_deref(),
             gates: &pinned.gates,
         };
-        let prompt = self.project.prompts.render(&context);
+        let (resume, continued) = self.session.continuation(item, Role::Builder, &uncommitted);
+        let prompt = self.project.prompts.render_continued(&context, continued);
         let attempt = record.iterations + 1;
         let iteration = IterationResult {
             iteration: Some(attempt),
@@ -88,6 +90,7 @@ impl Phased<'_, '_> {
         let (mailbox, digest) = (self.mailbox.clone(), self.mailbox.digest());
         let task = AgentTask {
             attempt,
+            resume,
             contract: TaskContract::Mailbox { mailbox, digest },
             variables: vec![("RALPH_TASK", item.to_owned())],
             ..AgentTask::new(WORKFLOW, Role::Builder, item, prompt)

@@ -31,6 +31,12 @@ pub(super) fn snapshot_ref(task: u32, point: SnapshotPoint) -> String {
 }
 
 impl Phased<'_, '_> {
+    /// Returns what runs of the task left uncommitted.
+    pub(super) fn half_done(&self, item: &str) -> Result<Vec<String>, WorkflowError> {
+        let earlier = BEFORE.load(&self.session.context.state, item)?;
+        self.project.repositories.half_done(earlier.as_ref())
+    }
+
     /// Notes what there is before a run of the task, and from where its work counts.
     pub(super) fn begin_run(&self, item: &str) -> Result<BeforeAll, WorkflowError> {
         self.project.note_before(self.session, item, None)

@@ -35,6 +35,8 @@ impl Stories<'_, '_> {
         // Before anything is recorded, so that Ralph's own commits are not attributed to the run.
         self.project.commit_home(self.session, "ralph: update home", None)?;
         self.project.enter(self.session, item)?;
+        let earlier = BEFORE.load(&self.session.context.state, item)?;
+        let uncommitted = self.project.repositories.half_done(earlier.as_ref())?;
         self.settle(item, &StoryFact::Given { story: story.clone() })?;
         self.begin(item)?;
         let prd = self.prd()?.render();
@@ -44,7 +46,7 @@ impl Stories<'_, '_> {
         let outbox = self.session.context.place.outbox();
         let (prd_path, progress_path) = (outbox.join(PRD_FILE), outbox.join(PROGRESS_FILE));
         let map_path = self.map_path();
-        let prompt = self.project.prompts.render(&StoryPrompt {
+        let context = StoryPrompt {
             surroundings: self.project.goal_surroundings(self.session, feedback.as_deref()),
             story_id: &story.id,
             story_title: &story.title,
@@ -53,7 +55,9 @@ impl Stories<'_, '_> {
             map_path: map_path.as_str(),
             prd_path: prd_path.as_str(),
             gates: &pinned.gates,
-        });
+        };
+        let (resume, before) = self.session.continuation(item, Role::Implementer, &uncommitted);
+        let prompt = self.project.prompts.render_continued(&context, before);
         self.used += 1;
         let attempt = self.session.journal.board().next_try(item, Role::Implementer);
         let step = IterationResult {
@@ -75,6 +79,7 @@ impl Stories<'_, '_> {
         let files = vec![file(PRD_FILE, prd), file(PROGRESS_FILE, notes)];
         Ok(WorkflowStep::Run(Box::new(AgentTask {
             attempt,
+            resume,
             outbox: TaskOutbox::Files(files),
             variables: vec![("RALPH_TASK", story.id.clone())],
             ..AgentTask::new(WORKFLOW, Role::Implementer, item, prompt)

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Desk, GOAL, block, draft, envelope, story};
 use crate::clones::{is_stopped, points_of};
 use crate::harness::{MENDS, PATIENCE, TEARS, wait_until};
+use crate::sessions::{resumed, wait_for_session};
 
 /// The branch of the PRD.
 pub(super) const BRANCH: &str = "ralph/dark";
@@ -624,14 +625,14 @@ fn a_killed_ralph_goes_on_with_the_same_story_in_the_same_slot() {
     let desk = desk("", &[("US-001", 1)]);
     let hangs = |number: u32| {
         format!(
-            "[implementer {number}]\nwrite half.txt half\nrun touch begun-{number}; sleep 600\n\
-             [implementer]\nrun test -e half.txt; rm begun-*\nwrite US-001.txt x\nfinal <promise>COMPLETE</promise>\n"
+            "[implementer {number}]\nsession s-half\nwrite half.txt half\nrun touch begun-{number}; sleep 600\n\
+             [implementer]\nexpect-prompt - `half.txt`\nexpect-prompt You work in a clone: \nexpect-run test -e half.txt && rm begun-*\nwrite US-001.txt x\nfinal <promise>COMPLETE</promise>\n"
         )
     };
     for (number, signal) in [(1, Signal::KILL), (2, Signal::INT)] {
         fs::write(desk.place.path("script"), hangs(number)).unwrap();
         let running = desk.place.start(&["run"]);
-        desk.wait_for_slot(&format!("begun-{number}"));
+        wait_for_session(&desk.place, &format!("begun-{number}"));
         running.signal(signal);
         let (code, said) = running.finish();
         assert_eq!(code, (signal == Signal::INT).then_some(130), "{said}");
@@ -639,6 +640,7 @@ fn a_killed_ralph_goes_on_with_the_same_story_in_the_same_slot() {
     desk.exits(0, &["run"]);
     assert_eq!(desk.passing(), ["US-001"]);
     assert_eq!(desk.on_branch("half.txt"), "half");
+    assert_eq!(resumed(&desk.place, "implementer"), ["-", "s-half", "s-half"]);
     desk.place.assert_nothing_left();
 }
 

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::{BUILD, PLAN, Site, TASK};
 use crate::harness::{MENDS, PATIENCE, TEARS, wait_until};
+use crate::sessions::{resumed, wait_for_session};
 
 /// The file in the first slot, once an agent has created it.
 fn in_slot(site: &Site, name: &str) -> Option<PathBuf> {
@@ -329,11 +330,11 @@ fn a_task_that_has_landed_is_taken_back_by_a_commit_unless_later_work_is_in_the_
 fn a_killed_loop_goes_on_in_its_slot_and_an_interrupted_one_leaves_its_mailbox() {
     for signal in [Signal::KILL, Signal::INT] {
         let site = Site::new(&format!(
-            "[builder 1]\nwrite half.txt half\nwrite .ralph/intent.md Half of it.\nrun touch begun; sleep 600\n\
-             [builder 2]\nexpect-run test -e half.txt && grep -q Half .ralph/intent.md && rm begun\n{BUILD}"
+            "[builder 1]\nsession s-half\nwrite half.txt half\nwrite .ralph/intent.md Half of it.\nrun touch begun; sleep 600\n\
+             [builder 2]\nexpect-prompt - `half.txt`\nexpect-prompt You work in a clone: \nexpect-run test -e half.txt && grep -q Half .ralph/intent.md && rm begun\n{BUILD}"
         ));
         let running = site.place.start(&["loop", TASK]);
-        wait_until(PATIENCE, "the agent begins", || in_slot(&site, "begun").is_some());
+        wait_for_session(&site.place, "begun");
         running.signal(signal);
         let (code, said) = running.finish();
         if signal == Signal::INT {
@@ -347,6 +348,7 @@ fn a_killed_loop_goes_on_in_its_slot_and_an_interrupted_one_leaves_its_mailbox()
         site.exits(0, &["--resume"]);
         assert!(!site.place.ralph(&["status"]).stdout.contains("--resume"));
         assert_eq!((site.read("half.txt"), site.runs()), ("half\n".into(), 2));
+        assert_eq!(resumed(&site.place, "builder"), ["-", "s-half"], "{signal:?}");
         assert_eq!(site.mail("intent.md"), "Half of it.\n");
         site.assert_clean();
     }
