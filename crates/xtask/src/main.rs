@@ -27,7 +27,7 @@ const USAGE: &str = "usage: cargo xtask test [--all-agents | --no-agents] [-- AR
        cargo xtask bench [startup|loop|stream|checkout|baseline|build|plan|journal|home|slots|all]
        cargo xtask simulate [--runs N] [--seed S] [--for SECONDS] [--sample] [--defect NAME]
        cargo xtask torture [--sample [SEED]]
-       cargo xtask person [--seeds N | --seed S]
+       cargo xtask person [--seeds N | --seeds FROM-TO | --seed S]
        cargo xtask escapes [--sample]
        cargo xtask trust [--sample | WORD...]
        cargo xtask deny
