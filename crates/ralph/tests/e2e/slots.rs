@@ -194,6 +194,23 @@ fn a_slot_is_refused_with_figures_where_the_disk_has_not_room_for_it_twice() {
     assert_eq!(stage.runs(), "");
 }
 
+#[test]
+fn a_slot_that_cannot_be_cleared_is_named_and_another_one_is_used() {
+    let stage = isolated(&willing(&[]), "", &["0001-greeting.md", "0002-more.md"]);
+    stage.pipeline(&["1"]).exits(0);
+    let stuck = stage.private().join("slots/1/repo/stuck");
+    // What is mounted cannot be removed.
+    let Some(_disk) = SmallDisk::mount(&stuck, "1m") else {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    };
+    let named = format!("remove `{}` by hand", stuck.parent().unwrap().display());
+    stage.pipeline(&["2"]).exits(0).says("slot 1 cannot be cleared").says(&named);
+    assert_eq!(stage.row("0002-more.md")["state"], "done");
+    let used: Vec<_> = stage.told("run_started").iter().map(|run| run["slot"].clone()).collect();
+    assert_eq!(used[3..], [2, 2, 2].map(serde_json::Value::from), "{used:?}");
+}
+
 /// A small in-memory file system.
 struct SmallDisk {
     path: std::path::PathBuf,
