@@ -59,14 +59,14 @@ pub(super) struct FastForward<'a> {
     pub(super) to: &'a Oid,
 }
 
-/// The result of a fast-forward in process.
-enum PlainOutcome {
-    /// The files are written, and the new index.
-    Written(ScratchIndex),
-    /// Files may be written, and git has to do the rest.
-    Begun,
-    /// Nothing was written: git has to do all of it.
-    Unfit,
+/// Which of the files have the target's content because we wrote it.
+enum Begun {
+    /// None.
+    Not,
+    /// Those that were written in process: all but these, which had it before.
+    Plainly { theirs: Vec<PathBuf> },
+    /// It is not known, because that attempt was killed.
+    Earlier,
 }
 
 /// The state of the touched files.
@@ -132,20 +132,16 @@ impl FastForward<'_> {
         ScratchIndex::remove_abandoned(git_dir);
         let was_killed = Note::read(self.git).is_some_and(|note| note.to == *self.to);
         let plain = if was_killed {
-            PlainOutcome::Unfit
+            Err(Begun::Earlier)
         } else {
             self.forward_plainly(&drivers, &touched)?
         };
-        // What was written in process is ours, as after a kill.
-        let has_begun = was_killed || matches!(plain, PlainOutcome::Begun);
         let index = match plain {
-            PlainOutcome::Written(index) => index,
-            PlainOutcome::Begun | PlainOutcome::Unfit => {
-                match self.forward(&drivers, &touched, has_begun)? {
-                    Ok(index) => index,
-                    Err((files, reason)) => return waits(files, reason),
-                }
-            }
+            Ok(index) => index,
+            Err(begun) => match self.forward(&drivers, &touched, &begun)? {
+                Ok(index) => index,
+                Err((files, reason)) => return waits(files, reason),
+            },
         };
         let bench = Bench { git: self.git, drivers: &drivers, index: &index };
         fault::after_write();
@@ -165,21 +161,21 @@ impl FastForward<'_> {
         Ok(Forwarded::Done)
     }
 
-    /// Writes files and a new index in process, in a plain case.
+    /// Writes files and a new index in process, in a plain case; else git has to do the rest.
     fn forward_plainly(
         &self,
         drivers: &Drivers,
         touched: &[PathChange],
-    ) -> Result<PlainOutcome, LandingError> {
+    ) -> Result<Result<ScratchIndex, Begun>, LandingError> {
         let Ok(plain) = PlainForward::examine(self.git, self.from, touched) else {
-            return Ok(PlainOutcome::Unfit);
+            return Ok(Err(Begun::Not));
         };
         Note { from: self.from.clone(), to: self.to.clone() }.write(self.git)?;
         fault::after_write();
         // Syncing the note takes time, in which a person may have saved a file.
         if !plain.is_current() {
             Note::remove(self.git)?;
-            return Ok(PlainOutcome::Unfit);
+            return Ok(Err(Begun::Not));
         }
         let index = ScratchIndex::absent(&self.git.place().git_dir);
         let bench = Bench { git: self.git, drivers, index: &index };
@@ -189,8 +185,8 @@ impl FastForward<'_> {
         };
         let written = plain.write(&index, &check_out);
         Ok(match written {
-            Ok(()) => PlainOutcome::Written(index),
-            Err(_) => PlainOutcome::Begun,
+            Ok(()) => Ok(index),
+            Err(_) => Err(Begun::Plainly { theirs: plain.done() }),
         })
     }
 
@@ -199,11 +195,16 @@ impl FastForward<'_> {
         &self,
         drivers: &Drivers,
         touched: &[PathChange],
-        was_killed: bool,
+        begun: &Begun,
     ) -> Result<Result<ScratchIndex, (Vec<PathBuf>, WaitReason)>, LandingError> {
         let index = ScratchIndex::copy_of_index(&self.git.place().git_dir)?;
         let bench = Bench { git: self.git, drivers, index: &index };
-        let findings = bench.examine(self.from, touched, was_killed)?;
+        let findings = bench.examine(self.from, touched, !matches!(begun, Begun::Not))?;
+        let theirs: Option<&[PathBuf]> = match begun {
+            Begun::Not => Some(&findings.equal),
+            Begun::Plainly { theirs } => Some(theirs),
+            Begun::Earlier => None,
+        };
         if !findings.in_the_way.is_empty() {
             return Ok(Err((findings.in_the_way, WaitReason::Uncommitted)));
         }
@@ -211,15 +212,43 @@ impl FastForward<'_> {
         fault::after_write();
         bench.stage(touched, &findings)?;
         if let Err(error) = bench.switch(self.from, self.to) {
-            // Only if git refuses at the beginning has nothing changed. Where it cannot write a file, it may have written
-            // others: the note says that they are ours.
+            // Only if git refuses at the beginning has nothing changed.
             let GitError::Failed { stderr, .. } = &error else { return Err(error.into()) };
             if REFUSALS.iter().any(|text| stderr.contains(text)) {
                 Note::remove(self.git)?;
+            } else if let Some(theirs) = theirs {
+                // What cannot be taken back is ours by the note.
+                let _ = self.take_back(drivers, touched, theirs);
             }
             return Ok(Err((Vec::new(), waits_for(error)?)));
         }
         Ok(Ok(index))
+    }
+
+    /// Takes back what was written of an attempt that git cannot complete; files that had the target's content before stay.
+    fn take_back(
+        &self,
+        drivers: &Drivers,
+        touched: &[PathChange],
+        theirs: &[PathBuf],
+    ) -> Result<(), LandingError> {
+        let index = ScratchIndex::copy_of_index(&self.git.place().git_dir)?;
+        let bench = Bench { git: self.git, drivers, index: &index };
+        let found = bench.examine(self.from, touched, true)?;
+        let written = |path: &PathBuf| {
+            !theirs.contains(path) && (found.equal.contains(path) || found.torn.contains(path))
+        };
+        let mut changed = Vec::new();
+        for change in touched.iter().filter(|change| written(&change.path)) {
+            if change.kind == ChangeKind::Added {
+                remove(root_of(self.git).join(&change.path))?;
+            } else {
+                changed.push(change.path.clone());
+            }
+        }
+        let args = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
+        bench.call(&index, &args, &joined(&changed))?;
+        Note::remove(self.git)
     }
 
     /// Updates the index after a crash right after the branch had moved.

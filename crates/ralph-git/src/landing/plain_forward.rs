@@ -53,6 +53,12 @@ struct ForwardedFile {
 }
 
 impl PlainForward {
+    /// Names the files that had the new content before anything was written.
+    pub(super) fn done(&self) -> Vec<PathBuf> {
+        let done = self.files.iter().filter(|file| file.is_done);
+        done.map(|file| file.path.clone()).collect()
+    }
+
     /// Examines the touched files. Nothing is written.
     pub(super) fn examine(git: &Git, from: &Oid, touched: &[PathChange]) -> Result<Self, Unfit> {
         if touched.is_empty() || touched.len() > FEW {

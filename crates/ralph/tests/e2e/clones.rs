@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use crate::harness::{PATIENCE, Place, wait_until};
 use crate::pipeline::{GREETS, Stage, on, willing};
+use crate::slots::SmallDisk;
 
 /// A stage whose agents work in clones, the default.
 pub(crate) fn isolated(script: &str, settings: &str, specs: &[&str]) -> Stage {
@@ -668,6 +669,36 @@ fn a_worktree_that_cannot_be_written_waits_and_is_brought_along_later() {
     assert_eq!(fs::read_to_string(stage.place.path("new/greeting.txt")).unwrap(), "hello\n");
     let status = stage.git(&["-C", "../new", "status", "--porcelain"]);
     assert_eq!(status, "", "{said}");
+    assert_no_refs_left(&stage);
+}
+
+#[test]
+fn a_checkout_in_which_one_file_cannot_be_written_is_left_as_it_was() {
+    let stage = Stage::with("", "", &["0001-greeting.md", "0002-more.md"]);
+    stage.write("closed/old.txt", "old\n");
+    stage.write("old.txt", "old\n");
+    stage.place.commit_all("files");
+    let writes = "run for f in a.txt old.txt closed/new.txt z.txt; do echo made >> $f; done; git add -A; git commit -qm work\n\
+                  final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    stage.script(&willing(&[on("implementer", 1, writes)]));
+    let Some(disk) = SmallDisk::mount(&stage.file("closed"), "1m") else {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    };
+    stage.write("closed/old.txt", "old\n");
+    disk.close();
+    let ended = stage.pipeline(&[]);
+    ended.exits(0).says("closed/new.txt").says("then run `ralph land`");
+    assert!(!ended.finished.stderr.contains("[trouble]"), "{}", ended.finished);
+    assert_eq!(stage.runs(), "pivpiv", "{}", ended.finished);
+    assert_eq!(stage.git(&["status", "--porcelain"]), "", "{}", ended.finished);
+    assert_eq!(stage.read("old.txt"), "old\n");
+    stage.ralph(&["land"]).exits(1);
+    drop(disk);
+    stage.ralph(&["land"]).exits(0);
+    assert_eq!(stage.read("old.txt"), "old\nmade\n");
+    assert!(stage.has("closed/new.txt") && stage.has("greeting.txt"));
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
     assert_no_refs_left(&stage);
 }
 

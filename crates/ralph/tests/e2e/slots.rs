@@ -212,17 +212,24 @@ fn a_slot_that_cannot_be_cleared_is_named_and_another_one_is_used() {
 }
 
 /// A small in-memory file system.
-struct SmallDisk {
+pub(crate) struct SmallDisk {
     path: std::path::PathBuf,
 }
 
 impl SmallDisk {
-    fn mount(path: &std::path::Path, size: &str) -> Option<SmallDisk> {
+    pub(crate) fn mount(path: &std::path::Path, size: &str) -> Option<SmallDisk> {
         fs::create_dir_all(path).unwrap();
         let mut mount = std::process::Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(path);
         let mounted = mount.output().is_ok_and(|output| output.status.success());
         mounted.then(|| SmallDisk { path: path.to_owned() })
+    }
+
+    /// Makes it read-only.
+    pub(crate) fn close(&self) {
+        let mut mount = std::process::Command::new("mount");
+        let closed = mount.args(["-o", "remount,ro"]).arg(&self.path).status().unwrap();
+        assert!(closed.success());
     }
 }
 
