@@ -8,6 +8,7 @@ use ralph_model::contract::DEFAULT_MAGIC_PHRASE as PHRASE;
 use ralph_model::journal::{JournalEvent, RunStarted};
 use ralph_model::role::Role;
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::pipeline::told;
 use super::stage::{Ran, Settings, Stage};
@@ -41,24 +42,59 @@ fn holds(dir: &Path, words: &[u8]) -> bool {
     })
 }
 
-fn implementers(stage: &Stage) -> Vec<RunStarted> {
+/// The runs that worked on the item, in order.
+fn workers(stage: &Stage) -> Vec<RunStarted> {
     let entries = stage.journal().into_iter();
     entries
         .filter_map(|entry| match entry.event {
             JournalEvent::RunStarted(started) => Some(*started),
             _ => None,
         })
-        .filter(|started| started.role == Role::Implementer)
+        .filter(|started| matches!(started.role, Role::Implementer | Role::Builder))
         .collect()
 }
 
 pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
-    stage.env.isolate();
     let specs = stage.env.repo().join("ralph/specs");
     fs::create_dir_all(specs.join("plans")).unwrap();
     fs::write(specs.join("0001-greeting.md"), "# A greeting\n\n`greeting.txt` says hello.\n")
         .unwrap();
     fs::write(specs.join("plans/0001-greeting.md"), "Write it down.\n").unwrap();
+    // Codex refuses `rm -f` by itself.
+    let rest = Script::new()
+        .shell(
+            "test -e half.txt && rm half.txt begun && echo hello > greeting.txt && git add -A && \
+             git commit -qm greeting && git rev-parse HEAD",
+        )
+        .claim("the greeting is there", PHRASE)
+        .shell("grep hello greeting.txt && git rev-parse HEAD")
+        .claim("the verifier agrees", PHRASE);
+    goes_on_after_a_kill(stage, "pipeline", rest);
+}
+
+pub(super) fn goes_on_with_its_session_on_a_task_after_a_kill(stage: &Stage) {
+    let specs = stage.env.repo().join("ralph/specs");
+    fs::create_dir_all(&specs).unwrap();
+    fs::write(specs.join("greet.md"), "# Greet\n\n`greeting.txt` says hello.\n").unwrap();
+    let spec = json!({"t": "spec", "spec": "greet.md"});
+    let task =
+        json!({"t": "task", "id": "t-hello", "spec": "greet.md", "name": "Say hello", "s": "p"});
+    fs::write(stage.env.repo().join("ralph/plan.jsonl"), format!("{spec}\n{task}\n")).unwrap();
+    stage.env.git(&["add", "ralph"]);
+    stage.env.git(&["commit", "-qm", "plan"]);
+    let rest = Script::new()
+        .shell(
+            "test -e half.txt && rm half.txt begun && echo hello > greeting.txt && ralph task done",
+        )
+        .text("built")
+        .shell("grep hello greeting.txt && ralph task accept t-hello")
+        .text("[RALPH] SPEC_COMPLETE");
+    goes_on_after_a_kill(stage, "build", rest);
+}
+
+/// Kills Ralph while the agent is in a tool call; the next start has it finish by `rest`, in the same session.
+fn goes_on_after_a_kill(stage: &Stage, workflow: &str, rest: Script) {
+    stage.env.isolate();
     let script = Script::new()
         .shell("echo 'half of it' > half.txt && printf 'proof-%s' 42")
         .shell("touch begun && sleep 600")
@@ -66,7 +102,7 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
         .shell("sleep 600")
         .times(20);
     let server = ModelServer::start(script);
-    let running = stage.start_pipeline(gated(), &server);
+    let running = stage.start_workflow(workflow, gated(), &server);
     wait_until(PATIENCE, "the second tool call", || in_slot(stage, "begun"));
     // CLIs write their session files asynchronously: a session truncated by a kill cannot be resumed.
     wait_until(PATIENCE, "the session on disk", || holds(&stage.env.home(), b"proof-42"));
@@ -76,19 +112,10 @@ pub(super) fn goes_on_with_its_session_in_a_clone_after_a_kill(stage: &Stage) {
     assert!(!stage.env.repo().join("half.txt").exists(), "it works in a clone");
     drop(server);
 
-    // Codex refuses `rm -f` by itself.
-    let script = Script::new()
-        .shell(
-            "test -e half.txt && rm half.txt begun && echo hello > greeting.txt && git add -A && \
-             git commit -qm greeting && git rev-parse HEAD",
-        )
-        .claim("the greeting is there", PHRASE)
-        .shell("grep hello greeting.txt && git rev-parse HEAD")
-        .claim("the verifier agrees", PHRASE);
-    let server = ModelServer::start(script);
-    let ran = Ran::of(stage.start_pipeline(gated(), &server));
+    let server = ModelServer::start(rest);
+    let ran = Ran::of(stage.start_workflow(workflow, gated(), &server));
     assert_eq!(ran.code(), Some(0), "{}", ran.finished);
-    let runs = implementers(stage);
+    let runs = workers(stage);
     let [first, second] = &runs[..] else { panic!("{runs:?}") };
     assert_eq!((first.resumed_session.as_deref(), first.slot), (None, Some(1)));
     assert!(second.resumed_session.is_some() && second.slot == Some(1), "{second:?}");

@@ -86,6 +86,7 @@ table! {
     Quick  build::brings_a_spec_from_plan_to_complete;
     Quick  goal::brings_a_goal_to_stories_that_pass;
     Quick  clones::goes_on_with_its_session_in_a_clone_after_a_kill;
+    Quick  clones::goes_on_with_its_session_on_a_task_after_a_kill;
     Quick  clones::builds_a_plan_in_clones;
     Quick  troubles::gives_up_early_on_a_refused_key;
     Quick  troubles::tells_a_failing_server_from_failing_work;

@@ -129,8 +129,18 @@ impl Stage {
 
     /// Starts the pipeline.
     pub(super) fn start_pipeline(&self, settings: Settings, server: &ModelServer) -> Running {
+        self.start_workflow("pipeline", settings, server)
+    }
+
+    /// Starts a workflow, by the name of its command.
+    pub(super) fn start_workflow(
+        &self,
+        name: &str,
+        settings: Settings,
+        server: &ModelServer,
+    ) -> Running {
         self.configure(&server.url(), settings);
-        self.ralph(&["pipeline", "--json", "--ui", "plain"], "", [])
+        self.ralph(&[name, "--json", "--ui", "plain"], "", [])
     }
 
     /// Runs `exec` from a goal to a run, agreeing to everything except mapping.
