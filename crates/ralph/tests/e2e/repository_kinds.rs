@@ -141,6 +141,42 @@ const KINDS: &[RepositoryKind] = &[
         ..PLAIN
     },
     RepositoryKind {
+        name: "table of refs",
+        make: |place| anew(place, "--ref-format=reftable"),
+        ..PLAIN
+    },
+    RepositoryKind {
+        name: "repository with SHA-256",
+        make: |place| anew(place, "--object-format=sha256"),
+        ..PLAIN
+    },
+    RepositoryKind {
+        name: "directory behind a link",
+        make: |place| {
+            std::os::unix::fs::symlink(place.env.repo(), place.path("link")).unwrap();
+            "../link"
+        },
+        ..PLAIN
+    },
+    RepositoryKind {
+        name: "directory with an odd name",
+        make: |place| {
+            let odd = "../an \"odd' näme $x";
+            place.env.git(&["clone", "--quiet", ".", odd]);
+            odd
+        },
+        ..PLAIN
+    },
+    RepositoryKind {
+        name: "branch called ralph",
+        make: |place| {
+            place.env.git(&["branch", "-m", "ralph"]);
+            "."
+        },
+        branch: "refs/heads/ralph",
+        ..PLAIN
+    },
+    RepositoryKind {
         name: "home kept out of git",
         make: |place| {
             place.more("[git]\ncommit_home = false\n");
@@ -160,6 +196,16 @@ fn cloned(place: &Place, how: &[&str]) -> &'static str {
     let from = format!("file://{}", place.env.repo().display());
     place.env.git(&[&["clone", "--quiet"][..], how, &[&from, "../cloned"]].concat());
     "../cloned"
+}
+
+/// Makes the repository anew in a format, where the installed git has it.
+fn anew(place: &Place, format: &str) -> &'static str {
+    if place.env.try_git(&["init", "--quiet", format, "../probe"]) {
+        fs::remove_dir_all(place.env.repo().join(".git")).unwrap();
+        place.env.git(&["init", "--quiet", format, "--initial-branch=work"]);
+        place.commit_all("anew");
+    }
+    "."
 }
 
 fn library(place: &Place) {
@@ -204,7 +250,11 @@ impl Flow {
         let settings = fs::read_to_string(&toml).unwrap();
         fs::write(&toml, settings.replace("../script", script.to_str().unwrap())).unwrap();
         place.commit_all("the script by its whole path");
-        let root = place.env.repo().join((kind.make)(&place)).canonicalize().unwrap();
+        let made = (kind.make)(&place);
+        let root = match made.strip_prefix("../") {
+            Some(beside) => place.path(beside),
+            None => place.env.repo().join(made.trim_start_matches('.')),
+        };
         (place, root)
     }
 
