@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::files::PathError;
+use crate::files::plain::read_text;
 use crate::git::real_directory;
 
 /// The configuration's name at the root of a workspace.
@@ -176,7 +177,9 @@ impl Workspace {
     pub fn outer_git_dirs(&self) -> Vec<Utf8PathBuf> {
         let Some(own) = self.git_dir() else { return Vec::new() };
         let mut directories = vec![own.to_owned()];
-        if let Ok(common) = fs::read_to_string(own.join("commondir")) {
+        if let Ok(common) = read_text(&own.join("commondir"))
+            && let Ok(common) = std::str::from_utf8(&common)
+        {
             directories.extend(own.join(common.trim()).canonicalize_utf8().ok());
         }
         directories.retain(|directory| !directory.starts_with(&self.root));

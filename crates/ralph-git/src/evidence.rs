@@ -17,7 +17,7 @@ use super::parse::{ChangeKind, CommitHeader, Head, PathChange, StatusEntry, pars
 use super::saved::SavedDirt;
 use super::scan::IndexFile;
 use super::settings::OwnSettings;
-use super::{Git, GitError, LONG, Oid, RefsSnapshot, unexpected};
+use super::{Git, GitError, LONG, Oid, RefsSnapshot, read_regular, unexpected};
 
 /// A measurement failed.
 #[derive(Debug, thiserror::Error)]
@@ -412,7 +412,9 @@ impl EvidenceRepository<'_> {
 
 /// Returns what was fetched last from a remote.
 fn fetched(git_dir: &camino::Utf8Path) -> Vec<Oid> {
-    let text = fs::read(git_dir.join("FETCH_HEAD")).unwrap_or_default();
+    let path = git_dir.join("FETCH_HEAD");
+    // An agent can remove it as well: what it has is a help, and no proof.
+    let text = read_regular(path.as_std_path()).ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.lines().filter_map(|line| Oid::parse(line.split('\t').next()?.as_bytes())).collect()
 }

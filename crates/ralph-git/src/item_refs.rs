@@ -21,7 +21,7 @@ use super::oid::hex;
 use super::parse::parse_commit;
 use super::settings::{OwnSettings, Unfit};
 use super::tree_edit::{TreeChange, TreeChanges, all_files};
-use super::{Git, GitError, ObjectError, Oid};
+use super::{Git, GitError, ObjectError, Oid, read_regular};
 
 const ITEMS: &str = "refs/ralph/item/";
 
@@ -248,8 +248,10 @@ impl Git {
         if !is_known || common.join(below).is_dir() {
             return true;
         }
-        let packed = std::fs::read(common.join("packed-refs")).unwrap_or_default();
-        memchr::memmem::find(&packed, below.as_bytes()).is_some()
+        let Ok(packed) = read_regular(common.join("packed-refs").as_std_path()) else {
+            return true;
+        };
+        packed.is_some_and(|packed| memchr::memmem::find(&packed, below.as_bytes()).is_some())
     }
 
     fn item_refs(&self, below: &str) -> Result<Vec<(ItemKey, u64, Oid)>, GitError> {

@@ -82,6 +82,7 @@ pub use parse::{
     ChangeKind, CommitHeader, Head, PathChange, PathState, Ref, StatusEntry, TreeEntry, Worktree,
 };
 pub use provision::Provision;
+pub use regular_file::{LARGEST, read_regular};
 pub use worktrees::{BranchUse, GitOperation};
 
 use call::{Call, UserConfig, first_line};

@@ -119,7 +119,8 @@ const WATCHED: Duration = Duration::from_millis(500);
 impl RepositoryLocation {
     /// Returns the locks that a git or Ralph killed in the middle of a commit or a note leaves.
     pub fn lock_files(&self) -> Vec<Utf8PathBuf> {
-        let head = regular_file::read(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
+        let head =
+            regular_file::read_regular(self.git_dir.join("HEAD").as_std_path()).ok().flatten();
         let head = head.and_then(|head| String::from_utf8(head).ok()).unwrap_or_default();
         let branch = head.strip_prefix("ref:").map(|name| format!("{}.lock", name.trim()));
         let own = ["index.lock", "HEAD.lock"].map(|name| self.git_dir.join(name));

@@ -164,7 +164,7 @@ impl Rest {
     fn open(place: &RepositoryLocation, kind: Kind) -> Result<Self, Unfit> {
         let dir = place.common_dir.join("objects").into_std_path_buf();
         let mut dirs = vec![dir.clone()];
-        if regular_file::read(&dir.join("info/alternates")).map_err(|_| ODD)?.is_some() {
+        if regular_file::read_regular(&dir.join("info/alternates")).map_err(|_| ODD)?.is_some() {
             dirs.extend(
                 gix_odb::alternate::resolve(dir.clone(), place.git_dir.as_std_path())
                     .map_err(|_| ODD)?,
@@ -271,7 +271,7 @@ impl Objects {
         into: &mut Vec<u8>,
     ) -> Result<Option<gix_object::Kind>, ObjectError> {
         let malformed = |_| ObjectError::Malformed { id: Oid::of(id) };
-        let deflated = self.own.look(id, regular_file::read).map_err(malformed)?;
+        let deflated = self.own.look(id, regular_file::read_regular).map_err(malformed)?;
         let Some(deflated) = deflated else { return Ok(None) };
         inflate(&deflated, into).map(Some).ok_or_else(|| malformed(io::ErrorKind::Other.into()))
     }
@@ -308,7 +308,7 @@ pub(super) fn is_genuine(id: &ObjectId, kind: ObjectKind, content: &[u8]) -> boo
 
 /// Whether a loose object is intact and matches its id.
 pub(super) fn is_whole_object(path: &Path, id: &str, kind: Kind) -> bool {
-    let Ok(Some(deflated)) = regular_file::read(path) else { return false };
+    let Ok(Some(deflated)) = regular_file::read_regular(path) else { return false };
     let mut content = Vec::new();
     let Some(found) = inflate(&deflated, &mut content) else { return false };
     let hashed = gix_object::compute_hash(kind, found, &content);

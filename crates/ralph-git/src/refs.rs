@@ -72,7 +72,7 @@ impl<'a> RefFiles<'a> {
     /// Returns what `HEAD` is.
     pub(super) fn head(&self) -> Result<Head, Unfit> {
         let odd = Unfit("its `HEAD` is odd");
-        let bytes = regular_file::read(self.place.git_dir.join("HEAD").as_std_path());
+        let bytes = regular_file::read_regular(self.place.git_dir.join("HEAD").as_std_path());
         let bytes = bytes.map_err(|_| odd)?.ok_or(odd)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| odd)?.trim_end();
         let Some(name) = text.strip_prefix("ref:").map(str::trim_start) else {
@@ -116,7 +116,7 @@ impl<'a> RefFiles<'a> {
     fn loose(&self, name: &str) -> Result<Option<Loose>, Unfit> {
         let odd = Unfit("one of its refs is odd");
         let path = self.place.common_dir.join(name);
-        let bytes = match regular_file::read(path.as_std_path()) {
+        let bytes = match regular_file::read_regular(path.as_std_path()) {
             // Git leaves directories behind where branches were.
             Err(_) if path.is_dir() => None,
             read => read.map_err(|_| odd)?,
@@ -147,7 +147,7 @@ impl<'a> RefFiles<'a> {
     /// Returns the content of `packed-refs`.
     pub(super) fn packed_refs(&self) -> Result<Option<Vec<u8>>, Unfit> {
         let path = self.place.common_dir.join("packed-refs");
-        regular_file::read(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
+        regular_file::read_regular(path.as_std_path()).map_err(|_| Unfit("its packed refs are odd"))
     }
 
     /// Moves `HEAD`, or its branch, if it still has the expected value.

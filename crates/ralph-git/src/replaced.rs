@@ -58,8 +58,9 @@ impl Replaced<'_> {
     /// Refuses a file in the working tree that differs from what was written.
     pub(super) fn check_file(&self, git: &Git, path: &Path) -> Result<(), CommitError> {
         let root = git.place().worktree.as_ref().map(|root| root.as_std_path().join(path));
-        let content =
-            root.and_then(|file| regular_file::read(&file).ok().flatten()).unwrap_or_default();
+        let content = root
+            .and_then(|file| regular_file::read_regular(&file).ok().flatten())
+            .unwrap_or_default();
         self.check_content(path, &content)
     }
 

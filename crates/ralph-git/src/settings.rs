@@ -121,7 +121,7 @@ fn has_section(file: &File, name: &str) -> bool {
 
 fn parse(path: &Path, source: Source) -> Result<File, Unfit> {
     let unreadable = Unfit("its settings cannot be read");
-    let bytes = regular_file::read(path).map_err(|_| unreadable)?.unwrap_or_default();
+    let bytes = regular_file::read_regular(path).map_err(|_| unreadable)?.unwrap_or_default();
     File::from_bytes_no_includes(&bytes, Metadata::from(source), init::Options::default())
         .map_err(|_| unreadable)
 }

@@ -114,7 +114,8 @@ fn operation_in(git_dir: &Utf8Path) -> Option<GitOperation> {
 /// Whether an operation will return to a branch, or move it when it ends.
 fn is_held(git_dir: &Utf8Path, branch: &str) -> bool {
     let lines = |path: Utf8PathBuf| -> Vec<String> {
-        let bytes = regular_file::read(path.as_std_path()).ok().flatten().unwrap_or_default();
+        let bytes =
+            regular_file::read_regular(path.as_std_path()).ok().flatten().unwrap_or_default();
         bytes.split(|byte| *byte == b'\n').map(|line| ref_name(line.trim_ascii())).collect()
     };
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);

@@ -128,7 +128,8 @@ impl Adapter for Codex {
         let mut list = names(&["CODEX_*", "OPENAI_*"]);
         // A custom provider of the person names the variable with its key.
         let config =
-            codex_home(env).and_then(|home| fs::read_to_string(home.join("config.toml")).ok());
+            codex_home(env).map(|home| home.join("config.toml")).filter(|path| path.is_file());
+        let config = config.and_then(|path| fs::read_to_string(path).ok());
         for text in config.iter().chain(args) {
             list.extend(text.split("env_key").skip(1).filter_map(|rest| {
                 let rest = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;

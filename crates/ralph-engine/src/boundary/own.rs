@@ -14,6 +14,7 @@ use ralph_proc::sandbox::confine_this_thread;
 use crate::agent::adapter;
 use crate::config::{AgentProgram, Config, absolute, user_config_path};
 use crate::files;
+use crate::files::plain::read_text;
 use crate::git::RepositoryLocation;
 
 /// What Ralph works with.
@@ -97,7 +98,7 @@ fn worktrees(common_dir: &Utf8Path) -> Vec<Utf8PathBuf> {
     let main = common_dir.parent().filter(|_| common_dir.file_name() == Some(".git"));
     let known = common_dir.join("worktrees").read_dir_utf8();
     let links = known.into_iter().flatten().flatten().map(|entry| entry.path().join("gitdir"));
-    let places = links.filter_map(|link| std::fs::read_to_string(link).ok());
+    let places = links.filter_map(|link| String::from_utf8(read_text(&link).ok()?).ok());
     let linked =
         places.filter_map(|place| Some(Utf8Path::new(place.trim_end()).parent()?.to_owned()));
     linked.chain(main.map(ToOwned::to_owned)).collect()

@@ -1,7 +1,6 @@
 //! Refs as files: what they were, what they are, and which of them a run has moved.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use super::baseline::Baseline;
 use super::protected::Class;
 use super::walk::{WalkStep, walk};
 use crate::git::undo::RefReturn;
-use crate::git::{Oid, RepositoryLocation, ref_name};
+use crate::git::{Oid, RepositoryLocation, read_regular, ref_name};
 
 /// Every ref of a repository and what it holds: an id, or the name of another ref.
 pub(super) type Refs = BTreeMap<String, String>;
@@ -65,11 +64,12 @@ fn before(baseline: &Baseline, place: &RepositoryLocation) -> Refs {
 pub(super) fn now(place: &RepositoryLocation) -> Refs {
     let common = place.common_dir.as_std_path();
     let mut refs = Refs::new();
-    read_packed(&fs::read(common.join("packed-refs")).unwrap_or_default(), &mut refs);
+    let packed = read_regular(&common.join("packed-refs")).ok().flatten();
+    read_packed(&packed.unwrap_or_default(), &mut refs);
     walk(&common.join("refs"), &mut |path, _, stamp| {
         if stamp.kind().is_file()
             && let Ok(name) = path.strip_prefix(common)
-            && let Ok(bytes) = fs::read(path)
+            && let Ok(Some(bytes)) = read_regular(path)
         {
             refs.insert(name_of(name), text_of(&bytes));
         }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::compare::{BoundaryFinding, BoundaryReport, Watch, is_ref_later};
 use super::refs::{self, Refs};
 use crate::git::undo::RefReturn;
-use crate::git::{Git, GitProgram, Head, Oid, RepositoryLocation};
+use crate::git::{Git, GitProgram, Head, Oid, RepositoryLocation, read_regular};
 use crate::state::State;
 
 /// The refs of one repository before a run.
@@ -51,7 +51,7 @@ pub(crate) fn checked_out(places: &[RepositoryLocation]) -> Vec<Option<String>> 
 
 /// Returns the name of the branch that is checked out, or the commit of a detached `HEAD`.
 pub(super) fn head_of(place: &RepositoryLocation) -> Option<String> {
-    let text = std::fs::read(place.git_dir.join("HEAD")).ok()?;
+    let text = read_regular(place.git_dir.join("HEAD").as_std_path()).ok()??;
     Some(String::from_utf8_lossy(&text).trim().to_owned())
 }
 

@@ -131,7 +131,8 @@ fn examine_repository(git: &Utf8Path, root: &Utf8Path, repository: &Repository) 
 fn examine_driver(checkup: &Checkup<'_>, git: &Utf8Path) -> Option<Finding> {
     let named = checkup.config.ok().and_then(|config| config.home.as_deref());
     let home = checkup.workspace.home(named);
-    let attributes = std::fs::read_to_string(home.path.join(".gitattributes")).ok()?;
+    let attributes = Some(home.path.join(".gitattributes")).filter(|path| path.is_file());
+    let attributes = std::fs::read_to_string(attributes?).ok()?;
     if !merge_driver::asks_for_driver(&attributes) {
         return None;
     }

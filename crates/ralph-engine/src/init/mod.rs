@@ -27,6 +27,7 @@ use crate::config::{Config, ConfigError};
 use crate::detect::agents::FoundAgent;
 use crate::detect::checks::{SuggestedGate, detect_checks, detect_in_repositories};
 use crate::detect::tools::{commit_hooks, formatters_over};
+use crate::files::plain::read_text;
 use crate::files::{Creation, PathError, create_new};
 use crate::home::{CONFIG_FILE, Workspace, WorkspaceKind, is_home};
 use crate::mailbox::{self, MailboxState};
@@ -325,7 +326,7 @@ fn examine_mailbox(
 /// Returns a note if home's own ignore file lacks entries.
 fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitignore");
-    let text = fs::read_to_string(&path).ok()?;
+    let text = String::from_utf8(read_text(&path).ok()?).ok()?;
     let lines = ignores::lacking(&text);
     (!lines.is_empty()).then_some(InitNote::IgnoreLacks { path, lines })
 }
@@ -333,7 +334,7 @@ fn missing_ignores(home: &Utf8Path) -> Option<InitNote> {
 /// Returns a note if home's own attributes file does not configure merging plans.
 fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(".gitattributes");
-    let text = fs::read_to_string(&path).ok()?;
+    let text = String::from_utf8(read_text(&path).ok()?).ok()?;
     let lacks = !merge_driver::asks_for_driver(&text);
     lacks.then_some(InitNote::AttributesLack { path })
 }
@@ -341,7 +342,7 @@ fn missing_attribute(home: &Utf8Path) -> Option<InitNote> {
 /// Returns a note if the existing PRD does not match the schema: it may be from another loop.
 fn foreign_prd(home: &Utf8Path) -> Option<InitNote> {
     let path = home.join(PRD_FILE);
-    let text = fs::read_to_string(&path).ok()?;
+    let text = String::from_utf8(read_text(&path).ok()?).ok()?;
     let error = Prd::parse(&text).err()?;
     Some(InitNote::ForeignPrd { path, errors: error.errors })
 }

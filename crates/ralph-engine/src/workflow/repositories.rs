@@ -24,6 +24,7 @@ use crate::gates::{GateContext, GateRepository, Tell, VerifierCheckout, WorkRepo
 use crate::git::commits::{CommitError, CommitRequest, Signing};
 use crate::git::evidence::{Before, Dirt, DirtyPath, is_own};
 use crate::git::saved::SavedDirt;
+use crate::git::slot::{SlotError, check_files};
 use crate::git::undo::RefReturn;
 use crate::git::{GitError, GitProgram, Head, Oid, RefsSnapshot, shown};
 use crate::home::settings_files;
@@ -67,6 +68,12 @@ impl TrackedRepository {
     /// What is changed and uncommitted, but for what is Ralph's own.
     fn dirt(&self) -> Result<Dirt, GitError> {
         self.gates.git().dirt(&self.own)
+    }
+
+    /// Checks that git can be asked about a clone in which a run has ended: some files would block it, or fill its memory.
+    fn check_clone(&self) -> Result<(), SlotError> {
+        let Some(real) = self.gates.real() else { return Ok(()) };
+        check_files(&real.git.place().git_dir)
     }
 
     /// Keeps what a run committed on a detached head under a ref, before that head is left: nothing else would lead to it,
@@ -433,10 +440,15 @@ impl Repositories {
 
     /// Returns what is wrong with clones of which nothing can be asked any more, because of what an agent left in them.
     pub(crate) fn unsound(&self) -> Option<String> {
-        let problem = |one: &TrackedRepository| match (one.gates.fill_mirror(&[]), one.dirt()) {
-            (Err(error), _) if error.is_of_source() => Some(error.problem()),
-            (_, Err(error @ GitError::Failed { .. })) => Some(error.to_string()),
-            _ => None,
+        let problem = |one: &TrackedRepository| {
+            if let Err(error) = one.check_clone() {
+                return Some(error.to_string());
+            }
+            match (one.gates.fill_mirror(&[]), one.dirt()) {
+                (Err(error), _) if error.is_of_source() => Some(error.problem()),
+                (_, Err(error @ GitError::Failed { .. })) => Some(error.to_string()),
+                _ => None,
+            }
         };
         self.found.iter().filter(|_| self.in_slot).find_map(problem)
     }

@@ -23,13 +23,13 @@ pub(super) fn check(
     let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
     let unreadable = Unfit("its attributes cannot be read");
     let shared = place.common_dir.join("info/attributes");
-    if let Some(text) = regular_file::read(shared.as_std_path()).map_err(|_| unreadable)? {
+    if let Some(text) = regular_file::read_regular(shared.as_std_path()).map_err(|_| unreadable)? {
         refuse_if_asked_for_more(&text, name)?;
     }
     let mut absent = Vec::new();
     for dir in path.ancestors().skip(1) {
         let file = dir.join(".gitattributes");
-        match regular_file::read(&root.join(&file)).map_err(|_| unreadable)? {
+        match regular_file::read_regular(&root.join(&file)).map_err(|_| unreadable)? {
             Some(text) => refuse_if_asked_for_more(&text, name)?,
             None => absent.push(path_bytes(&file).to_vec()),
         }

@@ -151,7 +151,8 @@ pub fn walk(
 fn shallow_edge(git: &Git) -> Result<HashSet<ObjectId>, HistoryError> {
     let path = git.place().shallow_file();
     let odd = Unfit("its edge is odd");
-    let bytes = super::regular_file::read(path.as_std_path()).map_err(|_| odd)?.unwrap_or_default();
+    let bytes =
+        super::regular_file::read_regular(path.as_std_path()).map_err(|_| odd)?.unwrap_or_default();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let ids: Result<HashSet<ObjectId>, Unfit> =
         lines.map(|line| ObjectId::from_hex(line).map_err(|_| odd)).collect();

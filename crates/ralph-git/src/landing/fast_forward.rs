@@ -389,7 +389,7 @@ impl Bench<'_> {
     /// Whether a file is a prefix of its target content.
     fn is_torn(&self, file: &Path, change: &PathChange) -> Result<bool, LandingError> {
         let Some(id) = &change.id else { return Ok(false) };
-        let Ok(Some(found)) = regular_file::read(file) else { return Ok(false) };
+        let Ok(Some(found)) = regular_file::read_regular(file) else { return Ok(false) };
         let blobs = self.git.blobs(std::slice::from_ref(id))?;
         Ok(blobs.get(id).is_some_and(|whole| whole.starts_with(&found)))
     }
@@ -474,7 +474,7 @@ impl Note {
     }
 
     fn read(git: &Git) -> Option<Note> {
-        let bytes = regular_file::read(Note::file(git).as_std_path()).ok().flatten()?;
+        let bytes = regular_file::read_regular(Note::file(git).as_std_path()).ok().flatten()?;
         let mut ids = bytes.trim_ascii_end().split(|byte| *byte == b' ').map(Oid::parse);
         Some(Note { from: ids.next()??, to: ids.next()?? })
     }

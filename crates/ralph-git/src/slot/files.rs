@@ -159,5 +159,5 @@ impl WorkTree<'_> {
 
 /// Reads a file that may exist in a slot's private directory.
 pub(super) fn read_private(path: &Utf8Path) -> Option<Vec<u8>> {
-    regular_file::read(path.as_std_path()).ok().flatten()
+    regular_file::read_regular(path.as_std_path()).ok().flatten()
 }

@@ -22,7 +22,6 @@ mod soundness;
 mod submodules;
 mod untouched;
 
-use std::fs;
 use std::path::PathBuf;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -38,11 +37,12 @@ use super::item_refs::ItemKey;
 use super::mirror::{Mirror, MirrorError};
 use super::names::ref_bytes;
 use super::provision::Provision;
-use super::{Git, GitError, GitProgram, Oid, RefsSnapshot, RepositoryLocation};
+use super::{Git, GitError, GitProgram, Oid, RefsSnapshot, RepositoryLocation, read_regular};
 use files::{Others, WorkTree, read_private};
 use git_dir::{GitDir, NewHead, SymbolicRef};
 pub use leftovers::{KeptLeftovers, LeftoverRequest};
 use person_side::{PersonSide, shared_refs};
+pub use soundness::check_files;
 
 /// The parameters of a slot.
 #[derive(Clone, Copy, Debug)]
@@ -443,11 +443,7 @@ fn new_git_dir<'a>(
 
 fn read_shallow(mirror: &Mirror) -> Result<Option<Vec<u8>>, FileError> {
     let path = mirror.shallow_file();
-    match fs::read(&path) {
-        Ok(content) => Ok(Some(content)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(FileError::new("read", path, error)),
-    }
+    read_regular(path.as_std_path()).map_err(|error| FileError::new("read", path, error))
 }
 
 #[cfg(test)]

@@ -220,5 +220,5 @@ fn subkey<'k>(key: &'k str, section: &str) -> Option<(&'k str, &'k str)> {
 }
 
 fn read(path: &Utf8Path) -> Option<Vec<u8>> {
-    regular_file::read(path.as_std_path()).ok().flatten()
+    regular_file::read_regular(path.as_std_path()).ok().flatten()
 }

@@ -80,6 +80,16 @@ const ODD: &[(&str, &str)] = &[
     ),
 ];
 
+/// Files at which git would wait until its timeout, or with which it would fill its memory: it must not be asked at all.
+const ENDLESS: &[(&str, &str)] = &[
+    ("a pipe in place of what was fetched", "mkfifo .git/FETCH_HEAD"),
+    ("a pipe in place of the head", "rm .git/HEAD; mkfifo .git/HEAD"),
+    ("a pipe among the branches", "mkfifo .git/refs/heads/pipe"),
+    ("a head of terabytes", "rm .git/HEAD; truncate -s 4T .git/HEAD"),
+    ("an index of terabytes", "rm .git/index; truncate -s 4T .git/index"),
+    ("packed refs of terabytes", "truncate -s 4T .git/packed-refs"),
+];
+
 fn claims() -> String {
     format!("final <<END\n${{HEAD}}\n{PHRASE}\nEND")
 }
@@ -150,7 +160,16 @@ fn an_agent_that_insists_stops_nobody_but_its_own_item() {
 
 #[test]
 fn odd_refs_in_a_clone_are_no_trouble() {
-    for (name, odd) in ODD {
+    are_no_trouble(ODD);
+}
+
+#[test]
+fn what_git_would_never_finish_with_is_found_before_git_is_asked() {
+    are_no_trouble(ENDLESS);
+}
+
+fn are_no_trouble(left_behind: &[(&str, &str)]) {
+    for (name, odd) in left_behind {
         let attack = format!("git add -A; git commit -qm work; {odd}");
         let again = format!(
             "write again.txt again\nrun git checkout -q -f -B fresh; git add -A; git commit -qm again\n{}",

@@ -15,7 +15,7 @@ use crate::git::landing::{
     MergeSides, NewerCommits, TipState, TreeMerge, WaitReason,
 };
 use crate::git::undo::RefReturn;
-use crate::git::{Git, GitError, Head, Oid, PathChange, shown};
+use crate::git::{Git, GitError, Head, Oid, PathChange, read_regular, shown};
 use crate::judge::Case;
 use crate::workflow::WorkflowError;
 
@@ -200,7 +200,7 @@ impl PersonsRepository {
         let renamed = match self.git().head()? {
             Head::Branch { name, .. } => {
                 let log = self.gates.place().common_dir.join("logs").join(&name);
-                let log = std::fs::read(&log).unwrap_or_default();
+                let log = read_regular(log.as_std_path()).ok().flatten().unwrap_or_default();
                 let log = String::from_utf8_lossy(&log);
                 let is_renamed = log.contains(&format!("renamed {} to {name}", self.branch));
                 is_renamed.then(|| name.trim_start_matches("refs/heads/").to_owned())

@@ -98,8 +98,12 @@ impl Repositories {
         Ok(works)
     }
 
-    /// Notes what a run has left, so that a person's later changes can be told from it.
+    /// Notes what a run has left, so that a person's later changes can be told from it. The first to ask anything of a
+    /// clone after a run.
     pub(crate) fn note_left(&self, state: &State, item: &str) -> Result<(), WorkflowError> {
+        for repository in self.found.iter().filter(|_| self.in_slot) {
+            repository.check_clone()?;
+        }
         let Some(mut before) = BEFORE.load(state, item)? else { return Ok(()) };
         for repository in &self.found {
             before.left.insert(repository.key(), repository.dirt()?);
