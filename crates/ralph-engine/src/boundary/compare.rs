@@ -331,6 +331,7 @@ impl Watch {
                 if returned { report.put_back.push(found) } else { report.left.push(found) }
             }
         }
+        self.unblock_git(before_repair, &mut saver, &mut report);
         // Before anything is compared: home is what its branch has.
         let tips = self.return_refs(gone, state, program, before_repair, &mut report);
         self.return_home(before_repair, &mut saver, &mut report);

@@ -1,8 +1,10 @@
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 
 use camino::Utf8PathBuf;
 use ralph_model::role::Role;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
 
 use super::*;
 use crate::boundary::Layers;
@@ -382,6 +384,61 @@ fn a_closed_git_directory_is_opened_again() {
     });
     let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
     assert_eq!(names, [".git", ".git/info", ".git/info/grafts"], "{report:?}");
+}
+
+#[test]
+fn directories_too_deep_to_be_looked_at_are_put_away_whole() {
+    let bench = Bench::new();
+    let hooks = bench.path(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let name = "d".repeat(250);
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        let mut at = OwnedFd::from(fs::File::open(&hooks).unwrap());
+        for _ in 0..20 {
+            mkdirat(&at, &name, Mode::RWXU).unwrap();
+            at = openat(&at, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+    });
+    assert_eq!(report.violated().len(), 1, "{report:?}");
+    assert!(!hooks.join(&name).exists(), "{report:?}");
+}
+
+#[test]
+fn a_head_that_is_no_file_is_put_back_before_git_is_asked() {
+    type Put = fn(&Utf8PathBuf);
+    let odd: [(&str, Put); 3] = [
+        ("none", |_| {}),
+        ("a link", |head| std::os::unix::fs::symlink("config", head).unwrap()),
+        ("a pipe", |head| mknodat(CWD, head.as_std_path(), FileType::Fifo, Mode::RWXU, 0).unwrap()),
+    ];
+    for (name, put) in odd {
+        let bench = Bench::new();
+        let head = bench.path(".git/HEAD");
+        let before = fs::read_to_string(&head).unwrap();
+        let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+            fs::remove_file(&head).unwrap();
+            put(&head);
+        });
+        let names: Vec<&str> = report.put_back.iter().map(|found| found.path.as_str()).collect();
+        assert_eq!(names, [".git/HEAD"], "{name}: {report:?}");
+        assert!(report.left.is_empty() && report.violations.is_empty(), "{name}: {report:?}");
+        assert_eq!(fs::read_to_string(&head).unwrap(), before, "{name}");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_packed_refs_costs_no_ref() {
+    let bench = Bench::new();
+    bench.directory.git(&["-C", "work", "branch", "other"]);
+    bench.directory.git(&["-C", "work", "pack-refs", "--all"]);
+    let packed = bench.path(".git/packed-refs");
+    let tip = bench.directory.git(&["-C", "work", "rev-parse", "other"]);
+    let report = bench.during(&bench.watch(Role::Builder, InForce::Detect), || {
+        fs::remove_file(&packed).unwrap();
+        mknodat(CWD, packed.as_std_path(), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    });
+    assert!(report.left.is_empty(), "{report:?}");
+    assert_eq!(bench.directory.git(&["-C", "work", "rev-parse", "other"]), tip, "{report:?}");
 }
 
 #[test]

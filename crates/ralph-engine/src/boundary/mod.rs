@@ -7,6 +7,7 @@
 //! here.
 
 mod baseline;
+mod blocked;
 mod caches;
 mod compare;
 mod nested;
@@ -40,6 +41,7 @@ pub use compare::{BoundaryFinding, BoundaryReport, FindingKind, vouch};
 pub(crate) use compare::{inode, inodes};
 pub(crate) use outside::{Outside, OutsidePlaces, file_beside as outside_file};
 pub(crate) use own::{OwnPlaces, confine_ralph};
+pub(crate) use protected::endless_files_in;
 pub(crate) use run_refs::{checked_out, note_refs};
 pub(crate) use view::{ViewRequest, around_program, real, view};
 

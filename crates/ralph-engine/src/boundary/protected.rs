@@ -8,6 +8,8 @@
 //! repository keeps among its files (`.husky`) are ordinary work.
 
 use std::collections::BTreeSet;
+use std::fs::{DirEntry, FileType};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
@@ -15,7 +17,7 @@ use ralph_model::prompt::PromptKind;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::covers;
-use crate::git::RepositoryLocation;
+use crate::git::{LARGEST, RepositoryLocation};
 use crate::home::{CONFIG_FILE, INCLUDE_FILE};
 
 /// What a watched file is, which decides what follows from a change.
@@ -99,22 +101,49 @@ const REF_DIRECTORIES: [&str; 6] =
     ["logs", "logs/refs", "logs/refs/heads", "refs/heads", "refs/remotes", "refs/tags"];
 
 /// Finds the links among the files of a git directory, its refs and its logs. Git follows them when it writes: a person's
-/// next merge or fetch would append names that an agent chose to the file that one leads to.
-fn links_in(git_dir: &Utf8Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![git_dir.to_owned()];
+/// next merge or fetch would append names that an agent chose to the file that one leads to. A directory that cannot be
+/// listed may have some.
+fn links_in(git_dir: &Utf8Path) -> Vec<Watched> {
+    let is_link = |_: &DirEntry, kind: FileType| kind.is_symlink();
+    let (links, closed) = files_of_git(git_dir, &is_link);
+    let links = links.into_iter().map(|link| Watched::file(link, Class::Settings));
+    links.chain(closed.into_iter().map(|path| Watched::below(path, Class::Settings))).collect()
+}
+
+/// Finds the files there with which git would never finish, and of which it makes none itself.
+pub(crate) fn endless_files_in(git_dir: &Utf8Path) -> Vec<PathBuf> {
+    let is_endless = |entry: &DirEntry, kind: FileType| {
+        kind.is_fifo()
+            || entry.metadata().is_ok_and(|found| found.is_file() && found.len() > LARGEST)
+    };
+    files_of_git(git_dir, &is_endless).0
+}
+
+/// Finds files that lie directly in a git directory, or among its refs and logs, and what of these cannot be listed.
+fn files_of_git(
+    git_dir: &Utf8Path,
+    is_wanted: &dyn Fn(&DirEntry, FileType) -> bool,
+) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut found, mut closed) = (Vec::new(), Vec::new());
+    let mut open = vec![git_dir.as_std_path().to_owned()];
     while let Some(directory) = open.pop() {
-        for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
-            let Ok(kind) = entry.file_type() else { continue };
-            let is_top = directory == git_dir;
-            if kind.is_symlink() {
-                found.push(entry.path().into());
-            } else if kind.is_dir() && (!is_top || ["logs", "refs"].contains(&entry.file_name())) {
-                open.push(entry.path().to_owned());
+        let is_top = directory == git_dir.as_std_path();
+        let Ok(entries) = directory.read_dir() else {
+            closed.extend((!is_top).then_some(directory));
+            continue;
+        };
+        for entry in entries.flatten() {
+            let (Ok(kind), name) = (entry.file_type(), entry.file_name()) else { continue };
+            if kind.is_dir() {
+                if !is_top || name == "logs" || name == "refs" {
+                    open.push(entry.path());
+                }
+            } else if is_wanted(&entry, kind) {
+                found.push(entry.path());
             }
         }
     }
-    found
+    (found, closed)
 }
 
 /// Whether it is a directory that git makes as it needs it.
@@ -190,8 +219,7 @@ pub(super) fn git_settings(place: &RepositoryLocation) -> Vec<Watched> {
         .extend(REF_DIRECTORIES.map(|name| Watched::directory(common.join(name), Class::Settings)));
     for directory in [Some(&place.git_dir), Some(common).filter(|common| **common != place.git_dir)]
     {
-        let links = directory.into_iter().flat_map(|directory| links_in(directory));
-        watched.extend(links.map(|link| Watched::file(link, Class::Settings)));
+        watched.extend(directory.into_iter().flat_map(|directory| links_in(directory)));
     }
     // Where remotes were described before there was a configuration for it, and still are looked for.
     watched.push(Watched::below(common.join("remotes"), Class::Settings));

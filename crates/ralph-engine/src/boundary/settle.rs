@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
 use ralph_proc::end_note::FileTime;
+use rustix::io::Errno;
 
 use super::InForce;
 use super::baseline::{Baseline, Difference};
@@ -186,10 +187,18 @@ impl Settlement<'_> {
 
     fn file(&mut self, difference: &Difference) {
         let Difference { path, class, now, is_unread } = difference;
+        let is_too_deep = *is_unread && is_too_long(path);
+        let above = if is_too_deep { self.outermost_new(path) } else { None };
+        let path = above.as_ref().unwrap_or(path);
         // Something before it may have changed this one as well: a directory that was put away.
-        let now = now.and_then(|_| Stamp::of(path));
+        let now = if above.is_some() || now.is_some() { Stamp::of(path) } else { None };
         let before = self.baseline.entry(path).cloned();
         let what = match (&before, &now) {
+            (None, None) if is_too_deep => {
+                let found =
+                    BoundaryFinding { path: self.shown(path), what: FindingKind::Unreadable };
+                return self.tell(found, false, true);
+            }
             (None, None) => return,
             (_, Some(_)) if *is_unread => FindingKind::Unreadable,
             (None, Some(_)) => FindingKind::Added,
@@ -249,6 +258,18 @@ impl Settlement<'_> {
             }
         }
         self.baseline.forget(path);
+    }
+
+    /// Returns the outermost directory on the way to a path that is new; `None` if it is not known what was there before.
+    fn outermost_new(&self, path: &Path) -> Option<PathBuf> {
+        let mut outermost = None;
+        for above in path.ancestors() {
+            if self.baseline.entry(above).is_some() {
+                return outermost;
+            }
+            outermost = Some(above.to_owned());
+        }
+        None
     }
 
     /// Records what a text of a person was that the run may edit: it is judged by that, not by its own edit.
@@ -694,6 +715,12 @@ impl Settlement<'_> {
     fn shown(&self, path: &Path) -> String {
         shown(path.strip_prefix(&self.watch.workspace).unwrap_or(path))
     }
+}
+
+/// Whether a path is too long to be looked at.
+fn is_too_long(path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    found.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NAMETOOLONG))
 }
 
 /// Whether it is what git writes for a new work tree, which leads back to its own repository.

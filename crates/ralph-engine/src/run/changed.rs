@@ -3,8 +3,10 @@
 use ralph_model::journal::ChangeSize;
 
 use super::Run;
+use crate::boundary::endless_files_in;
 use crate::git::change_size::{Distance, checked_out};
-use crate::git::{Git, Oid};
+use crate::git::slot::check_files;
+use crate::git::{Git, Oid, RepositoryLocation};
 
 impl Run<'_, '_> {
     /// Returns where every repository stands that the run may commit in.
@@ -22,6 +24,9 @@ impl Run<'_, '_> {
             let Some(now) = checked_out(place).filter(|now| Some(now) != then.as_ref()) else {
                 continue;
             };
+            if !self.can_be_asked(place) {
+                return None;
+            }
             let git = Git::at(self.context.environment.git(), place.clone());
             let Distance { commits, files, added, removed } =
                 git.distance(then.as_ref(), &now).ok()?;
@@ -31,5 +36,13 @@ impl Run<'_, '_> {
             sum.removed += removed;
         }
         (sum != ChangeSize::default()).then_some(sum)
+    }
+
+    /// Whether git would finish with what the run has left: nobody has looked at that yet.
+    fn can_be_asked(&self, place: &RepositoryLocation) -> bool {
+        match self.context.slot {
+            Some(_) => check_files(&place.git_dir).is_ok(),
+            None => endless_files_in(&place.git_dir).is_empty(),
+        }
     }
 }
