@@ -30,6 +30,8 @@ pub enum SessionError {
         "private state `{state}` lies inside the workspace `{workspace}`, where agents can write"
     )]
     StateInWorkspace { state: Utf8PathBuf, workspace: Utf8PathBuf },
+    #[error("agents may write `{granted}`, and private state is in `{state}`")]
+    StateGranted { state: Utf8PathBuf, granted: Utf8PathBuf },
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error("{}", list(.0))]
@@ -70,6 +72,7 @@ impl SessionError {
             | SessionError::Boundary(_)
             | SessionError::State(_)
             | SessionError::StateInWorkspace { .. }
+            | SessionError::StateGranted { .. }
             | SessionError::Lock(LockError::RunHeld { .. })
             | SessionError::Templates(_)
             | SessionError::Rules(_)
@@ -102,6 +105,9 @@ impl SessionError {
                 "name a narrower workspace with --root, or set XDG_STATE_HOME to a place outside it"
                     .to_owned(),
             ),
+            SessionError::StateGranted { .. } => {
+                Some("grant a narrower path: whoever writes there decides what is done".to_owned())
+            }
             SessionError::Lock(LockError::RunHeld { .. }) => {
                 Some("wait for it to finish, or stop it".to_owned())
             }

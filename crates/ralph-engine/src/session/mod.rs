@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         }
         let boundary = enforce(config)?;
         let open = OpenState::open(workspace, home, config, environment, clock)?;
-        open.refuse_in_workspace(workspace)?;
+        open.refuse_in_reach(workspace, config)?;
         let OpenState { state, mut journal, rebuilt } = open;
         journal.report_mirror_problem(request.mirror_report);
         let lock = match request.locking {

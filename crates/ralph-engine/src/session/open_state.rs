@@ -1,10 +1,11 @@
 //! Private state and journal, opened together.
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use ralph_model::board::Board;
 use ralph_model::journal::{JournalLineError, LimitWaitEnded, StateRebuilt};
 use ralph_model::policy::limit::LimitHolder;
+use ralph_model::role::Role;
 
 use super::SessionError;
 use crate::clock::{Clock, SystemClock};
@@ -113,14 +114,28 @@ impl OpenState {
         Ok(OpenState { state, journal, rebuilt })
     }
 
-    /// Refuses state that an agent with write access to the workspace could modify.
-    pub fn refuse_in_workspace(&self, workspace: &Workspace) -> Result<(), SessionError> {
+    /// Refuses state that an agent could modify, with write access to the workspace or to what the person granted.
+    pub fn refuse_in_reach(
+        &self,
+        workspace: &Workspace,
+        config: &Config,
+    ) -> Result<(), SessionError> {
         let state = self.state.directory();
-        if !state.starts_with(&workspace.root) {
-            return Ok(());
+        if state.starts_with(&workspace.root) {
+            let (state, workspace) = (state.to_owned(), workspace.root.clone());
+            return Err(SessionError::StateInWorkspace { state, workspace });
         }
-        let (state, workspace) = (state.to_owned(), workspace.root.clone());
-        Err(SessionError::StateInWorkspace { state, workspace })
+        // That of other workspaces is next to it.
+        let base = state.parent().unwrap_or(state);
+        let holds = |granted: &Utf8PathBuf| {
+            let real = granted.canonicalize_utf8().unwrap_or_else(|_| granted.clone());
+            base.starts_with(&real) || real.starts_with(base)
+        };
+        let of_agents = Role::ALL.into_iter().flat_map(|role| config.agent_for(role).state);
+        match config.writable.iter().cloned().chain(of_agents).find(holds) {
+            Some(granted) => Err(SessionError::StateGranted { state: state.to_owned(), granted }),
+            None => Ok(()),
+        }
     }
 
     /// Forgets usage limits, of one agent or of all: those that stand, and how often in a row one was waited for, which makes

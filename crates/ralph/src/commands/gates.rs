@@ -144,7 +144,7 @@ impl GateRoom {
                 .hint("`boundary = \"auto\"` runs gates unconfined where the kernel cannot enforce")
         })?;
         let mut open = setup.open_state()?;
-        open.refuse_in_workspace(&setup.workspace)?;
+        open.refuse_in_reach(&setup.workspace, &setup.config)?;
         end_leftovers(&open.state, &mut open.journal, &SystemClock, &setup.environment)
             .map_err(CliError::failed)?;
         let place = RunResources::open(&open.state).map_err(CliError::failed)?;

@@ -282,3 +282,23 @@ fn state_inside_the_workspace_is_refused() {
     assert_eq!(finished.status.code(), Some(2), "{finished}");
     assert!(finished.to_string().contains("lies inside the workspace"), "{finished}");
 }
+
+#[test]
+fn what_is_granted_may_not_hold_private_state() {
+    let place = Place::new();
+    for granted in [place.path(""), place.path("state"), place.path("state/ralph/elsewhere")] {
+        fs::create_dir_all(&granted).unwrap();
+        let gate = "[[gate]]\nname = \"tests\"\nrun = [\"true\"]\n";
+        let agent = format!("[agents.mine]\ncommand = [\"true\"]\nstate = [{granted:?}]\n");
+        place.configure(&format!("agent = \"mine\"\n{agent}"));
+        let finished = place.ralph(&["agent", "run", "work"]);
+        assert_eq!(finished.status.code(), Some(2), "{finished}");
+        assert!(finished.stderr.contains("agents may write"), "{finished}");
+        place.configure(&format!("writable = [{granted:?}]\n{gate}"));
+        for args in [&["agent", "run", "--agent-cmd", "true", "work"][..], &["gates", "run"]] {
+            let finished = place.ralph(args);
+            assert_eq!(finished.status.code(), Some(2), "{args:?}: {finished}");
+            assert!(finished.stderr.contains("agents may write"), "{finished}");
+        }
+    }
+}

@@ -17,14 +17,14 @@ const STUBBORN_FAMILY: &str = "ignore SIGINT SIGTERM SIGHUP\n\
      setsid exec sleep 600\n\
      daemonise exec sleep 600\n\
      hold-pipe 600s\n\
-     daemonise-env echo > ../unmarked; exec tail -f $PWD/../unmarked\n\
-     run while [ ! -s ../unmarked ]; do :; done\n\
-     write ../ready yes\n";
+     daemonise-env echo > ../outside/unmarked; exec tail -f $PWD/../outside/unmarked\n\
+     run while [ ! -s ../outside/unmarked ]; do :; done\n\
+     write ../outside/ready yes\n";
 
 /// Finds the unmarked daemon by its command line: its own pid may be from another namespace.
 fn unmarked_daemon_lives(place: &Place) -> bool {
     let repo = crate::support::text(&place.env.repo());
-    let wanted = format!("{repo}/../unmarked");
+    let wanted = format!("{repo}/../outside/unmarked");
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     processes.into_iter().any(|process| {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
@@ -35,7 +35,8 @@ fn unmarked_daemon_lives(place: &Place) -> bool {
 fn rehearsing_outside(script: &str) -> Place {
     let place = Place::rehearsing(script);
     // The scripts report their progress through files next to the repository.
-    let beside = place.path("");
+    let beside = place.path("outside");
+    fs::create_dir(&beside).unwrap();
     place.configure(&format!(
         "agent = \"rehearsal\"\nwritable = [{beside:?}]\n[agents.rehearsal]\nscript = \"../script\"\n"
     ));
@@ -122,7 +123,7 @@ fn what_an_agent_leaves_behind_ends_with_it_and_a_held_pipe_holds_nobody() {
 fn within_a_second_of_a_sigkill_of_ralph_nothing_it_started_is_alive() {
     let place = rehearsing_outside(&format!("{STUBBORN_FAMILY}hang\n"));
     let running = place.start(&["agent", "run", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     assert!(processes_marked(place.env.mark()).len() >= 6);
     running.signal(Signal::KILL);
     let gone = || processes_marked(place.env.mark()).iter().all(|(pid, _)| *pid == running.pid());
@@ -139,7 +140,7 @@ const STORM: &str = "setsid perl -e '$0 = \"storm\"; fork for 1..5; my $end = ti
 fn within_a_second_of_a_sigkill_of_ralph_and_its_guards_nothing_of_a_namespace_is_alive() {
     let place = rehearsing_outside(&format!("{STUBBORN_FAMILY}{STORM}hang\n"));
     let running = place.start(&["agent", "run", "--boundary", "strict", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     // While stopped, Ralph cannot clean up after its guards.
     running.signal(Signal::STOP);
     let outside = |command: &str| command.contains("__guard");
@@ -244,9 +245,9 @@ fn a_run_that_kills_the_launcher_of_guards_costs_neither_itself_nor_the_next_run
                 while ! grep -qa __guard /proc/$at/cmdline; do at=$(above $at); done\n\
                 launcher=$(above $at)\ngrep -qa __guard /proc/$launcher/cmdline || exit 1\n\
                 kill -9 $launcher\nwhile [ \"$(above $at)\" = $launcher ]; do :; done\n";
-    let script = "[builder 1]\nrun sh ../kill\nfinal one\n[builder 2]\nfinal two\n";
+    let script = "[builder 1]\nrun sh ../outside/kill\nfinal one\n[builder 2]\nfinal two\n";
     let place = rehearsing_outside(script);
-    fs::write(place.path("kill"), kill).unwrap();
+    fs::write(place.path("outside/kill"), kill).unwrap();
     let finished = place.ralph(&["agent", "run", "--boundary", "off", "--repeat", "2", "work"]);
     assert!(finished.status.success(), "{finished}");
     assert_eq!(finished.to_string().matches("[done] completed").count(), 2, "{finished}");
@@ -270,11 +271,11 @@ fn words_and_variables_that_are_no_text_reach_the_agent_as_they_are() {
 
 #[test]
 fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
-    let script = "[builder 1]\nsetsid exec sleep 600\nsetsid exec sleep 600\nwrite ../guard ${RUN_ID}\nrun echo $PPID > ../agent\n\
-                  write ../ready yes\nhang\n[builder 2]\nfinal fine\n";
+    let script = "[builder 1]\nsetsid exec sleep 600\nsetsid exec sleep 600\nwrite ../outside/guard ${RUN_ID}\nrun echo $PPID > ../outside/agent\n\
+                  write ../outside/ready yes\nhang\n[builder 2]\nfinal fine\n";
     let place = rehearsing_outside(script);
     let running = place.start(&["agent", "run", "--boundary", "off", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     // While stopped, Ralph cannot clean up after its guard; then it is killed as well.
     running.signal(Signal::STOP);
     let mut guards = processes_marked(place.env.mark());
@@ -303,10 +304,11 @@ fn what_survived_both_ralph_and_its_guard_is_ended_at_the_next_start() {
 /// Its scratch directory is removed at the next start, as the record of its run names it: not what is none.
 #[test]
 fn a_record_that_names_a_directory_of_the_persons_has_nothing_removed() {
-    let place =
-        rehearsing_outside("[builder 1]\nwrite ../ready yes\nhang\n[builder 2]\nfinal fine\n");
+    let place = rehearsing_outside(
+        "[builder 1]\nwrite ../outside/ready yes\nhang\n[builder 2]\nfinal fine\n",
+    );
     let running = place.start(&["agent", "run", "--boundary", "off", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     running.signal(Signal::KILL);
     running.finish();
     let precious = place.path("precious");
@@ -355,9 +357,10 @@ fn an_open_tool_call_is_progress_and_silence_after_it_is_not() {
 
 #[test]
 fn ctrl_c_once_stops_the_agent_saves_and_says_how_to_go_on() {
-    let place = rehearsing_outside("session s-42\non SIGINT exit 0\nwrite ../ready yes\nhang\n");
+    let place =
+        rehearsing_outside("session s-42\non SIGINT exit 0\nwrite ../outside/ready yes\nhang\n");
     let running = place.start(&["agent", "run", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     running.signal(Signal::INT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(130), "{said}");
@@ -367,12 +370,12 @@ fn ctrl_c_once_stops_the_agent_saves_and_says_how_to_go_on() {
 
 #[test]
 fn ctrl_c_twice_stops_now_whatever_grace_was_configured() {
-    let place = rehearsing_outside("ignore SIGINT SIGTERM\nwrite ../ready yes\nhang\n");
+    let place = rehearsing_outside("ignore SIGINT SIGTERM\nwrite ../outside/ready yes\nhang\n");
     let config = fs::read_to_string(place.env.repo().join("ralph.toml")).unwrap();
     let config = config.replace("\"100ms\"", "\"10m\"");
     fs::write(place.env.repo().join("ralph.toml"), config).unwrap();
     let running = place.start(&["agent", "run", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     running.signal(Signal::INT);
     // Pending signals of one kind coalesce: send the second after the first was handled.
     wait_until(Duration::from_secs(30), "the first is heard", || {
@@ -387,11 +390,11 @@ fn ctrl_c_twice_stops_now_whatever_grace_was_configured() {
 
 #[test]
 fn ctrl_z_stops_the_agent_and_the_clocks_too() {
-    let script = "child exec sleep 600\nwrite ../ready yes\n\
-                  run while [ ! -e ../go ]; do sleep 0.01; done\nfinal done\n";
+    let script = "child exec sleep 600\nwrite ../outside/ready yes\n\
+                  run while [ ! -e ../outside/go ]; do sleep 0.01; done\nfinal done\n";
     let place = rehearsing_outside(script);
     let running = place.start(&["agent", "run", "--timeout", "4s", "work"]);
-    wait_for_file(&place.path("ready"));
+    wait_for_file(&place.path("outside/ready"));
     running.signal(Signal::TSTP);
     let all_stopped = || {
         let others = processes_marked(place.env.mark());
@@ -406,7 +409,7 @@ fn ctrl_z_stops_the_agent_and_the_clocks_too() {
     // Longer than the run's whole time limit: it finishes only if the clock is paused.
     std::thread::sleep(Duration::from_millis(4500));
     assert!(all_stopped());
-    fs::write(place.path("go"), "").unwrap();
+    fs::write(place.path("outside/go"), "").unwrap();
     running.signal(Signal::CONT);
     let (code, said) = running.finish();
     assert_eq!(code, Some(0), "{said}");
