@@ -56,6 +56,21 @@ const WRITTEN_BY_ITSELF: [&str; 9] = [
     "plugins/blocklist.json",
 ];
 
+/// What in its file of data names a program, or lets one of a repository run without a question.
+const GUARDED_KEYS: [&str; 11] = [
+    "apiKeyHelper",
+    "bypassPermissionsModeAccepted",
+    "env",
+    "hooks",
+    "mcpServers",
+    "projects.*.allowedTools",
+    "projects.*.enableAllProjectMcpServers",
+    "projects.*.enabledMcpjsonServers",
+    "projects.*.hasClaudeMdExternalIncludesApproved",
+    "projects.*.hasTrustDialogAccepted",
+    "projects.*.mcpServers",
+];
+
 pub(super) struct Claude;
 
 impl Adapter for Claude {
@@ -129,9 +144,8 @@ impl Adapter for Claude {
         };
         // It counts its own starts in the file that lists its servers.
         let file = own.map(|own| own.join(".claude.json")).or_else(|| in_home(env, ".claude.json"));
-        let keys = ["mcpServers", "projects.*.mcpServers", "projects.*.allowedTools"];
+        let file = file.map(|file| Guarded::keys(file, &GUARDED_KEYS));
         // The file comes first: the first of two entries for the same path counts.
-        let file = file.map(|file| Guarded::keys(file, &keys));
         let home = Guarded::directory(home, &DATA, &WRITTEN_BY_ITSELF);
         file.into_iter().chain([home]).collect()
     }

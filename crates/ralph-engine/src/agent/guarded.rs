@@ -116,7 +116,10 @@ fn take_over(now: &mut Map<String, Value>, before: &Map<String, Value>, key: &[&
                 now.insert((*last).to_owned(), value.clone());
             }
             None => {
-                now.remove(*last);
+                // A program fills in what it has no value for.
+                if now.get(*last).is_some_and(|value| !is_empty(value)) {
+                    now.remove(*last);
+                }
             }
         },
         [first, rest @ ..] => {
@@ -133,6 +136,16 @@ fn take_over(now: &mut Map<String, Value>, before: &Map<String, Value>, key: &[&
                 take_over(inner, before, rest);
             }
         }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
     }
 }
 
@@ -179,6 +192,8 @@ mod tests {
         assert_eq!(merged, serde_json::from_str::<Value>(expected).unwrap());
         let harmless = br#"{ "starts": 3, "mcpServers": {"a":1} }"#;
         assert_eq!(guarded.merged(before, harmless).unwrap(), harmless, "as the agent wrote it");
+        let filled_in = br#"{"starts":1,"mcpServers":{"a":1},"projects":{"/v":{"mcpServers":{}}}}"#;
+        assert_eq!(guarded.merged(before, filled_in).unwrap(), filled_in);
         assert_eq!(guarded.merged(before, b"nonsense"), None);
     }
 }

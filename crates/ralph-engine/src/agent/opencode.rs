@@ -54,17 +54,21 @@ const KEPT: [(&[&str], &[&str]); 4] = [
             "project",
             "worktree",
             "*.db*",
-            "auth.json",
             "mcp-auth.json",
         ],
         &["bin", "repos"],
     ),
     (&["*"], &[]),
     (
-        &["models.json", "version"],
-        &["node_modules", "bin", "packages", "package.json", "bun.lock", "plugin"],
+        &["version"],
+        // The list of models names the package, or the file, that is loaded for each provider.
+        &["models*.json", "node_modules", "bin", "packages", "package.json", "bun.lock", "plugin"],
     ),
 ];
+
+/// What of its logins is not data: a login of the kind `wellknown` has it fetch settings, with programs in them, from the
+/// address that is its name, and set a variable. Tokens that are renewed are elsewhere.
+const LOGIN_KEYS: [&str; 3] = ["*.type", "*.key", "*.token"];
 
 /// The variables with the keys of each provider.
 const PROVIDER_KEYS: [(&str, &[&str]); 9] = [
@@ -157,7 +161,11 @@ impl Adapter for OpenCode {
             let base = directory_in(env, variable).or_else(|| in_home(env, at_home))?;
             Some(Guarded::directory(base.join("opencode"), data, quiet))
         });
-        guarded.collect()
+        let guarded: Vec<Guarded> = guarded.collect();
+        // The file comes first: the first of two entries for the same path counts.
+        let logins =
+            guarded.iter().map(|one| Guarded::keys(one.path.join("auth.json"), &LOGIN_KEYS));
+        logins.chain(guarded.iter().cloned()).collect()
     }
 
     fn variables(&self, model: Option<&str>, _: &[String], _: EnvLookup<'_>) -> Vec<String> {
