@@ -74,6 +74,9 @@ const FILE_SYSTEM_REQUESTS: [u32; 19] = [
     0x4004_7211, // FAT_IOCTL_SET_ATTRIBUTES
 ];
 
+/// A lease on a directory, or on the name of a file. Linux 6.19.
+const F_SETDELEG: u32 = 1024 + 16;
+
 /// Sets the attributes of a file by path. The number is the same on every architecture.
 const SYS_FILE_SETATTR: c_long = 469;
 
@@ -159,7 +162,9 @@ fn refusals(scope: FilterScope) -> Vec<Refusal> {
         refuse(call, &[], libc::ENOSYS);
     }
     // A lease on a file that the person owns needs no write permission, and delays the person's own access to it.
-    refuse(libc::SYS_fcntl, &[equal(1, libc::F_SETLEASE as u32)], libc::EINVAL);
+    for request in [libc::F_SETLEASE as u32, F_SETDELEG] {
+        refuse(libc::SYS_fcntl, &[equal(1, request)], libc::EINVAL);
+    }
     for call in SHARED_IPC.into_iter().filter(|_| scope.shared_ipc) {
         refuse(call, &[], libc::ENOSYS);
     }
@@ -440,6 +445,7 @@ mod tests {
             (SYS_FILE_SETATTR, &[0, pointer], libc::EPERM, libc::EPERM),
             (libc::SYS_fsopen, &[pointer, 0], libc::ENOSYS, libc::ENOSYS),
             (libc::SYS_fcntl, &[3, 1024, 1], libc::EINVAL, libc::EINVAL),
+            (libc::SYS_fcntl, &[3, 1040, pointer], libc::EINVAL, libc::EINVAL),
             (libc::SYS_fcntl, &[3, 4, 0x800], 0, 0),
             (libc::SYS_open_by_handle_at, &[3, pointer, 0], libc::EPERM, libc::EPERM),
             (libc::SYS_shmat, &[0, 0, 0], libc::ENOSYS, 0),
