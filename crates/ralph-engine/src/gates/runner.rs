@@ -405,7 +405,8 @@ fn confinement(
     let scratch = context.place.scratch.path();
     let mut writable = vec![real(job.tree).into_string(), real(scratch).into_string()];
     writable.push(real(job.caches).into_string());
-    writable.extend(context.writable.iter().map(ToString::to_string));
+    let granted = boundary::granted(context.writable, context.workspace);
+    writable.extend(granted.into_iter().map(Utf8PathBuf::into_string));
     let view = match context.boundary {
         InForce::Kernel(layers) => boundary::view(
             layers,

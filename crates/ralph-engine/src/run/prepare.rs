@@ -189,6 +189,7 @@ impl Run<'_, '_> {
         let mut agent_state = request.adapter.state_paths(&lookup);
         agent_state.extend(isolated);
         agent_state.extend_from_slice(request.agent_state);
+        let agent_state = boundary::granted(&agent_state, self.context.workspace);
         // The person may configure files as an agent's state; an adapter's own are directories except for these.
         let is_file = |path: &Utf8PathBuf| {
             path.extension() == Some("json")
@@ -206,6 +207,7 @@ impl Run<'_, '_> {
             writable_programs.push(self.context.work_root());
         }
         let slot_git_dirs = self.context.slot.map(RunSlot::outer_git_dirs);
+        let extra = boundary::granted(request.writable, self.context.workspace);
         let writable = Writable {
             role: request.role,
             workspace: self.context.work_root(),
@@ -213,7 +215,7 @@ impl Run<'_, '_> {
             scratch: self.context.place.scratch.path(),
             agent_state: &agent_state,
             caches: caches.as_deref(),
-            extra: request.writable,
+            extra: &extra,
         };
         let view = match request.boundary {
             InForce::Kernel(layers) => self.view(layers, &invocation.args, &lookup),

@@ -17,7 +17,7 @@ use super::allowlist::{GIT_IDENTITY, as_strs};
 use super::resources::Scratch;
 use crate::agent::adapter;
 use crate::boundary::{
-    InForce, ViewRequest, Writable, cache_variables, confinement, prepare_set, view,
+    InForce, ViewRequest, Writable, cache_variables, confinement, granted, prepare_set, view,
 };
 use crate::config::{AgentProgram, Config};
 use crate::files::PathError;
@@ -75,6 +75,8 @@ impl Sandbox {
             AgentProgram::Command { .. } | AgentProgram::Untrusted => Vec::new(),
         };
         agent_state.extend(choice.state);
+        let agent_state = granted(&agent_state, request.workspace);
+        let extra = granted(&request.config.writable, request.workspace);
         let writable = Writable {
             role: request.role,
             workspace: request.workspace,
@@ -82,7 +84,7 @@ impl Sandbox {
             scratch: scratch.path(),
             agent_state: &agent_state,
             caches: None,
-            extra: &request.config.writable,
+            extra: &extra,
         };
         let view = match request.boundary {
             InForce::Kernel(layers) => {
