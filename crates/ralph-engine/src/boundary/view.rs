@@ -221,7 +221,9 @@ pub(crate) fn view(layers: Layers, request: &ViewRequest<'_>) -> Option<View> {
 
 /// The directories of which only what is shown is there.
 fn emptied(request: &ViewRequest<'_>, home: Option<&Utf8Path>) -> Vec<Utf8PathBuf> {
-    let sockets = directory(request, "XDG_RUNTIME_DIR");
+    // The run itself is not told of it.
+    let sockets = (request.person)("XDG_RUNTIME_DIR").map(Utf8PathBuf::from);
+    let sockets = sockets.filter(|path| path.is_absolute());
     let candidates = [home.map(ToOwned::to_owned), sockets, Some("/run".into())];
     let candidates = candidates.into_iter().flatten().chain([request.state_base.to_owned()]);
     let mut emptied: Vec<Utf8PathBuf> = candidates.map(|path| real(&path)).collect();

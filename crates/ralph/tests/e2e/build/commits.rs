@@ -63,7 +63,7 @@ fn a_first_task_of_a_home_that_is_kept_out_of_git_is_not_seen_by_it() {
 }
 
 /// A signer from the person's own configuration; it fails while there is a file `broken` next to the repository.
-const SIGNER: &str = "#!/bin/sh\ncat > /dev/null\n\
+const SIGNER: &str = "#!/bin/sh\ncat > /dev/null\n(echo > \"${0%/*}/reached\") 2>/dev/null\n\
     if test -e \"${0%/*}/broken\"; then echo 'no secret key for you' >&2; exit 2; fi\n\
     echo '[GNUPG:] SIG_CREATED ' >&2\n\
     printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nby %s\\n-----END PGP SIGNATURE-----\\n' \"$3\"\n";
@@ -128,6 +128,20 @@ fn commits_of_plan_and_work_are_signed_as_the_person_does() {
         assert!(subjects.iter().any(|subject| subject == wanted), "{wanted} in {subjects:?}");
     }
     signed.site.assert_complete();
+}
+
+/// Ralph holds itself to what it works with once agents run, and with itself whatever it starts.
+#[test]
+fn a_signer_writes_nothing_outside_while_agents_work() {
+    let signed = Signed::new(Site::new(&format!("{PLANNER}{BUILDER}{VERIFIER}")));
+    let reached = signed.site.place.path("reached");
+    signed.exits(0, &["set-spec", SPEC]);
+    signed.exits(0, &["task", "add", "Wave"]);
+    assert!(reached.exists(), "a single command runs no agent");
+    fs::remove_file(&reached).unwrap();
+    signed.exits(0, &["build"]);
+    assert!(signed.subjects().len() > 2);
+    assert!(!reached.exists());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Attacks that reach beyond their run: on programs that Ralph runs later, on what work is judged by, and on Ralph itself.
 
 use std::fs;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -118,24 +120,101 @@ fn a_forged_receipt_is_executed_within_the_persons_own_bounds() {
     }
 }
 
-/// With Landlock alone, and without the kernel, locks are all that an agent can take of private state unnoticed.
+/// With Landlock alone, and without the kernel, locks are all that an agent can take of private state unnoticed. What it
+/// asks for meanwhile is journalled by the thread that watches over its time.
 #[test]
-fn locks_on_private_state_do_not_delay_the_end_of_a_run() {
-    let locks = "perl -e 'use Fcntl qw(:flock); my @held; for (glob(\"../state/ralph/*/*\"), glob(\"ralph/*\")) { \
-                 open(my $file, \"<\", $_) or next; flock($file, LOCK_EX | LOCK_NB) and push @held, $file } \
-                 $| = 1; print @held + 0, \" held\\n\"; sleep 600'";
-    for boundary in ["kernel", "detect"] {
+fn locks_on_private_state_delay_neither_a_request_nor_the_end_of_a_run() {
+    let locks = |then: &str| {
+        format!(
+            "perl -e 'use Fcntl qw(:flock); my @held; for (glob(\"../state/ralph/*/*\"), glob(\"ralph/*\")) {{ \
+             open(my $file, \"<\", $_) or next; flock($file, LOCK_EX | LOCK_NB) and push @held, $file }} \
+             $| = 1; print @held + 0, \" held\\n\"; {then}'"
+        )
+    };
+    let asks = locks("system(\"ralph issue add waiting\")");
+    let sleeps = locks("sleep 600");
+    for (boundary, agent, time, outcome, asked) in [
+        ("kernel", &asks, "60s", "completed", 1),
+        ("kernel", &sleeps, "1s", "timed_out", 0),
+        ("detect", &asks, "60s", "completed", 1),
+        ("detect", &sleeps, "1s", "timed_out", 0),
+    ] {
         let place = Place::new();
         place.more("[sandbox]\nnamespaces = \"off\"\n");
+        fs::create_dir_all(place.env.repo().join("ralph/specs")).unwrap();
         let begun = Instant::now();
-        let report =
-            place.agent_run(&["--boundary", boundary, "--timeout", "1s", "--agent-cmd", locks]);
-        assert_eq!(report.outcome(), "timed_out", "{}", report.finished);
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        let args = ["--boundary", boundary, "--timeout", time, "--agent-cmd", agent];
+        let report = place.agent_run(&args);
+        assert_eq!(report.outcome(), outcome, "{}", report.finished);
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
         let log = fs::read_to_string(report.json["log"].as_str().unwrap()).unwrap();
         let held = log.split_whitespace().next().and_then(|held| held.parse::<u32>().ok());
         assert!(held.is_some_and(|held| held > 0), "{log}");
+        assert_eq!(place.logged("mutation_requested").len(), asked, "{}", report.finished);
         place.assert_nothing_left();
+    }
+}
+
+/// The paths are the workspace's own, so that a builder can put a link in the place of one, or of what it lies in.
+#[test]
+fn a_granted_path_that_a_run_replaces_by_a_link_grants_nothing_to_the_next() {
+    for layers in ["", "[sandbox]\nnamespaces = \"off\"\n"] {
+        let place = Place::new();
+        place.configure(&format!("writable = [\"out\", \"a/out\"]\n{layers}"));
+        for directory in ["a/out", "out"] {
+            fs::create_dir_all(place.env.repo().join(directory)).unwrap();
+        }
+        let victim = place.path("victim");
+        fs::create_dir_all(victim.join("out")).unwrap();
+        let swap = "rm -r a out; ln -s ../victim a; ln -s ../victim/out out; echo swapped";
+        let first = place.agent_run(&["--boundary", "kernel", "--agent-cmd", swap]);
+        assert_eq!(first.outcome(), "completed", "{}", first.finished);
+        let plant =
+            "for d in a/out out ../victim/out; do touch $d/planted; done 2>/dev/null; echo tried";
+        let args = ["--boundary", "kernel", "--role", "planner", "--agent-cmd", plant];
+        let second = place.agent_run(&args);
+        assert_eq!(second.outcome(), "completed", "{}", second.finished);
+        assert!(place.env.repo().join("a/out").is_dir(), "the link leads there");
+        assert_eq!(fs::read_dir(victim.join("out")).unwrap().count(), 0, "{}", second.finished);
+    }
+}
+
+/// Sockets inside are for browsers. The person's are elsewhere: in the home directory, in that of the login, and without a
+/// path. With Landlock alone they would be in reach, so there are none.
+#[test]
+fn an_agent_with_unix_sockets_of_its_own_reaches_none_of_the_persons() {
+    let place = Place::new();
+    let config = place.env.home().join(".config/ralph/config.toml");
+    let settings = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{settings}[sandbox]\nunix = \"own\"\n")).unwrap();
+    let login = place.path("login");
+    fs::create_dir_all(place.env.home().join(".gnupg")).unwrap();
+    fs::create_dir(&login).unwrap();
+    let paths = [place.env.home().join(".gnupg/S.agent"), login.join("bus")];
+    let unnamed = text(&place.path("unnamed"));
+    let _listening = (
+        paths.each_ref().map(|path| UnixListener::bind(path).unwrap()),
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&unnamed).unwrap()).unwrap(),
+    );
+    let [in_home, of_login] = paths.each_ref().map(|path| text(path));
+    let tries = format!(
+        "import socket\n\
+         def attempt(name, do):\n try: do(); print(name, 'open')\n except OSError: print(name, 'closed')\n\
+         def own():\n s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); socket.socket(socket.AF_UNIX).connect('own')\n\
+         attempt('own', own)\n\
+         for name, at in ('home', '{in_home}'), ('login', '{of_login}'), ('unnamed', '\\0{unnamed}'):\n \
+         attempt(name, lambda: socket.socket(socket.AF_UNIX).connect(at))\n"
+    );
+    fs::write(place.env.repo().join("tries.py"), tries).unwrap();
+    let mut variables = place.variables();
+    variables.push(("XDG_RUNTIME_DIR".to_owned(), text(&login)));
+    for (layers, own) in [("", "open"), ("[sandbox]\nnamespaces = \"off\"\n", "closed")] {
+        place.configure(layers);
+        let agent = "cd $TMPDIR && python3 $OLDPWD/tries.py";
+        let args = ["agent", "run", "--boundary", "kernel", "--agent-cmd", agent, "try"];
+        let finished = run(&place.env, &program(), &args, &variables, "", PATIENCE);
+        let said = format!("own {own}\nhome closed\nlogin closed\nunnamed closed\n");
+        assert_eq!(finished.stdout, said, "{layers}: {finished}");
     }
 }
 
