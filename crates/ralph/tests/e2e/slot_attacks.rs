@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::clones::{isolated, wait_for_slot};
+use crate::escapes::as_an_ordinary_user;
 use crate::pipeline::{PHRASE, Stage, files_below, on, willing};
 
 /// The attacks, by target. `$REPO` is the person's checkout; each is a separate shell script, run in the slot.
@@ -150,9 +151,13 @@ fn everything(stage: &Stage) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     files_below(&root).into_iter().map(named).filter(|(path, _)| !is_ralphs(path)).collect()
 }
 
-/// Runs attacks; returns what they changed.
-fn damage(attacks: &[(&str, &str)]) -> Vec<String> {
+/// Runs attacks under these settings of the boundary; returns what they changed.
+fn damage(attacks: &[(&str, &str)], layers: &str) -> Vec<String> {
     let stage = stage(attacks);
+    if !layers.is_empty() {
+        stage.place.more(layers);
+        stage.git(&["commit", "-qm", "layers", "ralph.toml"]);
+    }
     let before = everything(&stage);
     let main = stage.git(&["rev-parse", "main"]);
     let refs = |stage: &Stage| {
@@ -210,23 +215,43 @@ fn damage(attacks: &[(&str, &str)]) -> Vec<String> {
     damage
 }
 
-#[test]
-fn nothing_that_an_agent_tries_in_a_slot_reaches_the_persons_repository() {
-    if damage(ATTACKS).is_empty() {
+fn reaches_nothing(layers: &str) {
+    if damage(ATTACKS, layers).is_empty() {
         return;
     }
     // Find out which one it was.
     for attack in ATTACKS {
-        let found = damage(std::slice::from_ref(attack));
+        let found = damage(std::slice::from_ref(attack), layers);
         assert!(found.is_empty(), "{}: {found:#?}", attack.0);
     }
-    panic!("together they do what none does alone: {:#?}", damage(ATTACKS));
+    panic!("together they do what none does alone: {:#?}", damage(ATTACKS, layers));
+}
+
+const LANDLOCK_ALONE: &str = "[sandbox]\nnamespaces = \"off\"\n";
+
+#[test]
+fn nothing_that_an_agent_tries_in_a_slot_reaches_the_persons_repository() {
+    reaches_nothing("");
+}
+
+#[test]
+fn nothing_that_an_agent_tries_in_a_slot_gets_past_landlock_alone() {
+    reaches_nothing(LANDLOCK_ALONE);
+}
+
+#[test]
+fn an_agent_of_an_ordinary_user_reaches_nothing_from_its_slot() {
+    as_an_ordinary_user(&[
+        "slot_attacks::nothing_that_an_agent_tries_in_a_slot_reaches_the_persons_repository",
+        "slot_attacks::nothing_that_an_agent_tries_in_a_slot_gets_past_landlock_alone",
+        "slot_attacks::permissions_that_an_agent_in_a_slot_changes_are_put_back_with_landlock_alone",
+    ]);
 }
 
 #[test]
 fn permissions_that_an_agent_in_a_slot_changes_are_put_back_with_landlock_alone() {
     let stage = stage(&[]);
-    stage.place.more("[sandbox]\nnamespaces = \"off\"\n");
+    stage.place.more(LANDLOCK_ALONE);
     stage.git(&["commit", "-qam", "settings"]);
     let repo = stage.place.env.repo();
     let attack = format!(
