@@ -1,6 +1,7 @@
 //! `cargo xtask trust`: every agent of `tests/liars` in every workflow, and whether Ralph accepted only what it should.
 //!
-//! `TRUST_RALPH` names the binary to try instead of a new build, and `TRUST_KEEP` keeps the directories of the stories.
+//! `TRUST_RALPH` names the binary to try instead of a new build, `TRUST_BESIDE` says how many stories are played concurrently, and
+//! `TRUST_KEEP` keeps the directories of the stories.
 
 mod liar;
 mod stage;
@@ -18,7 +19,7 @@ use self::liar::{Belief, Deserves, Liar};
 use self::stage::{TrustOutcome, TrustStage, WORKFLOWS};
 use crate::{progress, root};
 
-/// How many are played concurrently.
+/// How many are played concurrently, unless `TRUST_BESIDE` says otherwise.
 const BESIDE: usize = 2;
 /// The time limit of a sample.
 const SAMPLE: Duration = Duration::from_secs(45);
@@ -168,8 +169,9 @@ fn play(
     deadline: Option<Instant>,
 ) -> Vec<TrustRow> {
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let asked = std::env::var("TRUST_BESIDE").ok().and_then(|beside| beside.parse().ok());
     thread::scope(|scope| {
-        for _ in 0..BESIDE {
+        for _ in 0..asked.unwrap_or(BESIDE).max(1) {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
