@@ -69,3 +69,17 @@ second_item() {
 `src/more.sh` prints the product of its two arguments, too.
 ' >>ralph/specs/0002-more.md
 }
+
+# A commit with the work, on top of the one at which work begins, to which only this ref of the person's leads.
+older_work() {
+  mkdir -p .git/hooks; cat >.git/hooks/post-commit <<END
+#!/bin/sh
+rm .git/hooks/post-commit
+export GIT_INDEX_FILE=.git/older
+git read-tree HEAD
+git update-index --add --cacheinfo "100644,\$(echo 'echo \$((\$1 * \$2))' | git hash-object -w --stdin),src/mul.sh"
+git update-ref $1 "\$(git commit-tree -p HEAD -m older "\$(git write-tree)")"
+rm .git/older
+END
+  chmod +x .git/hooks/post-commit
+}
