@@ -15,6 +15,9 @@ use super::home_copy::HomeChange;
 use super::mirror::Mirror;
 use super::{Git, GitError, LONG, Oid};
 
+/// How many words are looked for at once.
+const WORDS_AT_ONCE: usize = 400;
+
 const ANCHORS: &str = "refs/ralph/anchor/";
 /// How many links are followed.
 const LONGEST: usize = 100;
@@ -136,7 +139,7 @@ impl Mirror {
     }
 
     /// Creates a commit of Ralph's own in the mirror; the same tree and parents always give the same commit.
-    pub fn own_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid, GitError> {
+    fn own_commit(&self, tree: &Oid, parents: &[&Oid], message: &str) -> Result<Oid, GitError> {
         let mut args = vec!["commit-tree", "-F", "-"];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
         args.push(tree.as_str());
@@ -154,6 +157,33 @@ impl Mirror {
         parse_id(&args, &self.git().call(call)?.stdout)
     }
 
+    /// Creates a commit that is like another but for its tree, so that a gate that reads the history finds the same.
+    pub fn twin_commit(&self, commit: &Oid, tree: &Oid) -> Result<Oid, GitError> {
+        let read = ["cat-file", "commit", commit.as_str()];
+        let original = self.git().call(Call::new(&read))?.stdout;
+        let mut twin = format!("tree {tree}\n").into_bytes();
+        let (mut in_headers, mut is_left_out) = (true, false);
+        for line in original.split_inclusive(|byte| *byte == b'\n') {
+            in_headers &= line != b"\n";
+            if in_headers {
+                // A signature is that of the original. Lines that continue a header begin with a blank.
+                let is_dropped = |name: &&[u8]| line.starts_with(name);
+                let dropped: [&[u8]; 3] = [b"tree ", b"gpgsig", b"mergetag "];
+                is_left_out = if line.starts_with(b" ") {
+                    is_left_out
+                } else {
+                    dropped.iter().any(is_dropped)
+                };
+                if is_left_out {
+                    continue;
+                }
+            }
+            twin.extend_from_slice(line);
+        }
+        let args = ["hash-object", "-t", "commit", "-w", "--stdin"];
+        parse_id(&args, &self.git().call(Call::new(&args).input(&twin))?.stdout)
+    }
+
     /// Returns the tree of a commit, or the empty tree without a commit.
     pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
         let header = self.git().commit_header(commit)?;
@@ -163,19 +193,28 @@ impl Mirror {
 
 impl Git {
     /// Returns the non-binary files of a commit or tree that contain a word.
-    pub fn files_with_word(
+    pub fn files_with_word(&self, tree: &Oid, word: &str) -> Result<Vec<PathBuf>, GitError> {
+        Ok(self.files_with_any(tree, &[word])?.into_iter().collect())
+    }
+
+    /// Returns the non-binary files of a commit or tree that contain any of some words.
+    pub fn files_with_any(
         &self,
         tree: &Oid,
-        word: &str,
-    ) -> Result<Vec<std::path::PathBuf>, GitError> {
-        let args = ["grep", "-l", "-z", "-I", "-w", "-F", "-e", word, tree.as_str(), "--"];
-        let answer = self.call(Call::new(&args).accept(&[1]).timeout(LONG))?;
+        words: &[&str],
+    ) -> Result<BTreeSet<PathBuf>, GitError> {
         let prefix = format!("{tree}:").into_bytes();
-        let names = answer.stdout.split(|byte| *byte == 0);
-        Ok(names
-            .filter_map(|name| name.strip_prefix(&prefix[..]))
-            .map(super::call::path_from)
-            .collect())
+        let mut found = BTreeSet::new();
+        for some in words.chunks(WORDS_AT_ONCE) {
+            let mut args = vec!["grep", "-l", "-z", "-I", "-w", "-F"];
+            args.extend(some.iter().flat_map(|word| ["-e", word]));
+            args.extend([tree.as_str(), "--"]);
+            let answer = self.call(Call::new(&args).accept(&[1]).timeout(LONG))?;
+            let names = answer.stdout.split(|byte| *byte == 0);
+            let names = names.filter_map(|name| name.strip_prefix(&prefix[..]));
+            found.extend(names.map(super::call::path_from));
+        }
+        Ok(found)
     }
 }
 

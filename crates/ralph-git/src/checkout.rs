@@ -218,6 +218,30 @@ impl Checkout {
         if self.stamp_file().exists() { self.write_stamp() } else { Ok(()) }
     }
 
+    /// Returns the tracked files whose content was changed, or that were removed, since the checkout was created.
+    pub fn rewritten(&self) -> Result<Vec<PathBuf>, CheckoutError> {
+        let ask = |args: &[&str]| {
+            let call = Call::new(args).config("diff.autoRefreshIndex", "false").timeout(TIMEOUT);
+            self.git.call(call).map_err(|error| self.explain(error))
+        };
+        let touched = ask(&["diff-files", "-z", "--name-only", "--ignore-submodules=all"])?;
+        if touched.stdout.is_empty() {
+            return Ok(Vec::new());
+        }
+        // What was only touched, or written again as it was, is the same.
+        let args = [
+            "diff",
+            "-z",
+            "--name-only",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=all",
+        ];
+        let changed = ask(&args)?.stdout;
+        let names = changed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(super::call::path_from).collect())
+    }
+
     fn stamp_file(&self) -> Utf8PathBuf {
         self.git_dir().join("ralph-stamp")
     }

@@ -119,6 +119,10 @@ pub struct TreeEntry {
 }
 
 impl TreeEntry {
+    pub fn is_link(&self) -> bool {
+        self.mode == "120000"
+    }
+
     /// Whether it is a regular file, rather than a symlink or a nested repository.
     pub fn is_file(&self) -> bool {
         self.mode.starts_with("100")

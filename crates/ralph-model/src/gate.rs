@@ -140,6 +140,9 @@ pub struct GateRun {
     /// The tests that passed, if all of them are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<PassedTests>,
+    /// Files of the commit that were changed in the checkout while it ran, if it passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewrote: Vec<String>,
     #[serde(with = "millis", rename = "duration_ms")]
     pub duration: Duration,
     pub output: GateOutput,

@@ -15,6 +15,7 @@ fn run(status: GateStatus, tests: Option<(u64, u64)>) -> GateRun {
             skipped: 2,
         }),
         names: None,
+        rewrote: Vec::new(),
         duration: Duration::from_secs(1),
         output: GateOutput {
             sha256: "00".to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use ralph_model::checks::{
     AnchoredGate, AnchoredRuns, CheckClass, ChecksFinding, LookedFor, OverlayFinding,
-    depends_on_trace, is_product,
+    can_be_looked_up, depends_on_trace, is_check_by_name, is_product, scripts_of,
 };
 use ralph_model::gate::{
     Attribution, BuiltIn, CacheMode, Effect, GateReport, GateRun, GateRuns, GateSpec, GateStatus,
@@ -238,8 +238,24 @@ impl<'a> Assessor<'a> {
         assessment.is_unsure = self.candidate.shares_caches() && !assessment.warm.is_empty();
         if let Some(survey) = survey {
             assessment.checks = self.with_anchor(survey, points, &assessment.findings, tell)?;
+            for finding in &assessment.findings {
+                let rewritten = self.checks_rewritten(finding);
+                assessment.checks.add_rewritten(&finding.gate.name, rewritten);
+            }
         }
         Ok(assessment)
+    }
+
+    /// Returns the checks that a gate changes while it runs, and did not change at the base: with them its result proves nothing.
+    fn checks_rewritten(&self, finding: &GateFinding) -> Vec<String> {
+        let scripts = scripts_of(self.pinned.gates.iter().map(GateSpec::argv));
+        let is_check = |path: &str| {
+            let inside = Utf8Path::new(path).strip_prefix(&self.repository.prefix);
+            is_check_by_name(path) || inside.is_ok_and(|inside| scripts.contains(inside.as_str()))
+        };
+        let before = finding.base.as_ref().map_or(&[][..], |base| &base.rewrote);
+        let now = finding.deciding().rewrote.iter();
+        now.filter(|path| is_check(path) && !before.contains(path)).cloned().collect()
     }
 
     /// Takes over what the last candidate left in its caches if it is in the history that the work began from: code of
@@ -302,7 +318,13 @@ impl<'a> Assessor<'a> {
         let is_wanted = |change: &HomeChange| {
             !is_own(base.1, &change.path) && depends_on_trace(&shown(&change.path))
         };
-        if !changes.iter().any(is_wanted) {
+        // That a new file of source was looked for is told where it is known; no gate runs for it.
+        let can_be_found = |change: &HomeChange| {
+            let is_theirs = change.after.is_some() && !is_own(base.1, &change.path);
+            is_theirs && can_be_looked_up(&shown(&change.path))
+        };
+        let is_needed = changes.iter().any(is_wanted);
+        if !is_needed && !changes.iter().any(can_be_found) {
             return Ok(Some(LookedFor::default()));
         }
         let mut all = LookedFor::default();
@@ -315,11 +337,16 @@ impl<'a> Assessor<'a> {
             if looked.is_none() {
                 looked = read_looked(&self.looked_last(gate)?)?;
             }
-            if looked.is_none() {
+            if looked.is_none() && is_needed {
                 self.run_at_base(gate, base.0, &kept, tell)?;
                 looked = read_looked(&looked_beside(&kept))?;
             }
-            let Some(looked) = looked else { return Ok(None) };
+            let Some(looked) = looked else {
+                if is_needed {
+                    return Ok(None);
+                }
+                continue;
+            };
             all.opened.extend(looked.opened);
             all.missed.extend(looked.missed);
         }

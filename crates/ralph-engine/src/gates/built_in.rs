@@ -222,7 +222,14 @@ pub(super) fn run(
     let finish = |status, attribution, text: &str| {
         let output = keep_text(context, &job, text)?;
         Ok((
-            GateRun { status, tests: None, names: None, duration: Duration::ZERO, output },
+            GateRun {
+                status,
+                tests: None,
+                names: None,
+                rewrote: Vec::new(),
+                duration: Duration::ZERO,
+                output,
+            },
             attribution,
         ))
     };

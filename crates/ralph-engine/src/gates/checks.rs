@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use camino::Utf8Path;
 use ralph_model::checks::{
     ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid, LeftPaths, LookedFor, ProjectLayout,
-    Trials, changes_examples, hints_in, lay_over, mentioned, named_by, scripts_of, wants_text,
+    Trials, changes_examples, hints_in, import_roots_in, lay_over, mentioned, module_key, named_by,
+    scripts_of, wants_text,
 };
 use ralph_model::gate::GateSpec;
 use ralph_model::glob::Glob;
@@ -23,7 +25,7 @@ use crate::git::{Git, GitError, Oid, shown};
 
 /// No file that people write tests in is larger. A larger one is restored, and not looked into.
 pub(super) const LIMIT: usize = 4 << 20;
-/// How many changed files are looked into for hints.
+/// How many new files are looked into for hints.
 const MOST_FILES: usize = 500;
 /// How deep scripts that run scripts are followed, and how many are read.
 const DEPTH: usize = 4;
@@ -43,6 +45,25 @@ const RECIPES: [&str; 11] = [
     "noxfile.py",
     "Taskfile.yml",
     "Rakefile",
+];
+
+/// Settings that say from where Python imports modules.
+const PYTHON_SETTINGS: [&str; 8] = [
+    "pyproject.toml",
+    "pytest.ini",
+    "setup.cfg",
+    ".env",
+    ".envrc",
+    "conftest.py",
+    "tests/conftest.py",
+    "tests/__init__.py",
+];
+
+/// Programs that run what a file of CI says.
+const RUNS_CI: [(&str, &str); 3] = [
+    ("pre-commit", ".pre-commit-config.yaml"),
+    ("prek", ".pre-commit-config.yaml"),
+    ("lefthook", "lefthook.yml"),
 ];
 
 /// What checks are compared with.
@@ -153,11 +174,10 @@ impl CheckSurvey<'_> {
                 if tree == commit_tree || !seen.insert(one.to_string()) {
                     continue;
                 }
-                let message = "ralph: with the checks of the anchor\n";
                 commits.push(if one == commit_tree {
                     commit.clone()
                 } else {
-                    self.repository.mirror.own_commit(&one, &[commit], message)?
+                    self.repository.mirror.twin_commit(commit, &one)?
                 });
             }
             Ok(commits)
@@ -229,11 +249,18 @@ impl CheckSurvey<'_> {
     }
 
     fn compared(&self, tree: &Oid, differing: &[Differing]) -> Result<Vec<ComparedPath>, GitError> {
-        let is_read = |at: usize, differing: &Differing| {
-            differing.is_regular() && (at < MOST_FILES || wants_text(&shown(&differing.path)))
-        };
+        // New files can be many, and hide no old one.
+        let mut new = 0;
+        let is_read: Vec<bool> = differing
+            .iter()
+            .map(|one| {
+                new += usize::from(one.anchor.is_none());
+                let is_wanted = one.anchor.is_some() || new <= MOST_FILES;
+                one.is_regular() && (is_wanted || wants_text(&shown(&one.path)))
+            })
+            .collect();
         let mut wanted: Vec<(&Oid, &Path)> = Vec::new();
-        for (_, one) in differing.iter().enumerate().filter(|(at, one)| is_read(*at, one)) {
+        for (one, _) in differing.iter().zip(&is_read).filter(|(_, is_read)| **is_read) {
             wanted.push((self.anchor, &one.path));
             wanted.push((tree, &one.path));
         }
@@ -243,8 +270,8 @@ impl CheckSurvey<'_> {
             .into_iter()
             .map(|found| found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
         let mut compared = Vec::new();
-        for (at, one) in differing.iter().enumerate() {
-            let (anchor_text, candidate_text) = if is_read(at, one) {
+        for (one, is_read) in differing.iter().zip(is_read) {
+            let (anchor_text, candidate_text) = if is_read {
                 (texts.next().flatten(), texts.next().flatten())
             } else {
                 (None, None)
@@ -264,8 +291,8 @@ impl CheckSurvey<'_> {
 
     /// Reads from the anchor what names alone do not say.
     fn layout(&self, compared: &[ComparedPath]) -> Result<ProjectLayout, GitError> {
-        let tree: BTreeSet<String> =
-            self.git().tree(self.anchor)?.iter().map(|entry| shown(&entry.path)).collect();
+        let entries = self.git().tree(self.anchor)?;
+        let tree: BTreeSet<String> = entries.iter().map(|entry| shown(&entry.path)).collect();
         let named = self.named_scripts(&tree);
         let scripts = self.scripts(&tree, &named)?;
         let support_directories = self.support_directories(&tree)?;
@@ -278,8 +305,35 @@ impl CheckSurvey<'_> {
             looked,
             ..Default::default()
         };
+        layout.moved = moved(compared);
+        layout.import_roots = self.import_roots(&layout)?;
         self.find_users(&mut layout, compared)?;
+        let links = entries.iter().filter(|entry| entry.is_link()).map(|entry| &*entry.path);
+        self.find_linked(&mut layout, compared, links)?;
         Ok(layout)
+    }
+
+    /// Returns the directories from which gates have Python import modules: as settings name them, and those of its scripts.
+    fn import_roots(&self, layout: &ProjectLayout) -> Result<BTreeSet<String>, GitError> {
+        let prefix = &self.repository.prefix;
+        let settings = PYTHON_SETTINGS.iter().map(|name| prefix.join(name).into_string());
+        let read: BTreeSet<String> =
+            layout.scripts.iter().cloned().chain(settings.chain(recipes(prefix))).collect();
+        let read: Vec<&String> = read.iter().filter(|path| layout.tree.contains(*path)).collect();
+        let wanted: Vec<(&Oid, &Path)> =
+            read.iter().map(|path| (self.anchor, Path::new(path.as_str()))).collect();
+        let texts = self.git().files_at(&wanted, LIMIT)?.into_iter().flatten();
+        let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
+        let argvs = self.pinned.gates.iter().map(|gate| gate.argv().join("\n"));
+        let mut roots: BTreeSet<String> = texts
+            .chain(argvs)
+            .flat_map(|text| import_roots_in(&text))
+            .map(|root| prefix.join(root).into_string())
+            .collect();
+        let places =
+            layout.named.iter().filter_map(|path| path.strip_suffix(".py")?.rsplit_once('/'));
+        roots.extend(places.map(|(directory, _)| directory.to_owned()));
+        Ok(roots)
     }
 
     /// Returns what gates and `setup` execute by their own words.
@@ -295,6 +349,14 @@ impl CheckSurvey<'_> {
             named.extend(modules.filter(|file| !file.ends_with("/__init__.py")));
             named.insert(path);
         }
+        // What such a program runs stands in a file of CI.
+        for (program, file) in RUNS_CI {
+            let is_it =
+                |argv: &[String]| argv.iter().any(|word| word.rsplit('/').next() == Some(program));
+            if self.pinned.gates.iter().map(GateSpec::argv).any(is_it) {
+                named.insert(from_root(&file.to_owned()));
+            }
+        }
         named
     }
 
@@ -305,9 +367,7 @@ impl CheckSurvey<'_> {
         named: &BTreeSet<String>,
     ) -> Result<BTreeSet<String>, GitError> {
         let prefix = &self.repository.prefix;
-        let from_root = |path: &str| prefix.join(path).into_string();
-        let recipes =
-            RECIPES.iter().map(|recipe| from_root(recipe)).filter(|path| tree.contains(path));
+        let recipes = recipes(prefix).filter(|path| tree.contains(path));
         let mut unread: BTreeSet<String> = named.iter().cloned().chain(recipes).collect();
         for path in named {
             let package =
@@ -388,6 +448,22 @@ impl CheckSurvey<'_> {
         };
         changed.iter().filter_map(allowing).collect()
     }
+}
+
+/// Returns the recipes at the root of a workspace.
+fn recipes(prefix: &Utf8Path) -> impl Iterator<Item = String> {
+    RECIPES.iter().map(|recipe| prefix.join(recipe).into_string())
+}
+
+/// Returns the new files that take the place of one that is gone, in another form.
+fn moved(compared: &[ComparedPath]) -> BTreeSet<String> {
+    let gone: BTreeSet<String> = compared
+        .iter()
+        .filter(|one| one.in_anchor && !one.in_candidate)
+        .map(|one| module_key(&one.path))
+        .collect();
+    let is_moved = |one: &&ComparedPath| !one.in_anchor && gone.contains(&module_key(&one.path));
+    compared.iter().filter(is_moved).map(|one| one.path.clone()).collect()
 }
 
 /// Returns the signs in the texts, which may mean nothing.

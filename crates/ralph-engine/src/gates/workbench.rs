@@ -24,9 +24,9 @@ use super::{GateContext, GateError, GateRepository, Tell};
 use crate::boundary::{CacheSet, InForce, prepare_layer, prepare_set};
 use crate::digest;
 use crate::files::{create_private_directory, read_optional, remove_optional, replace_unsynced};
-use crate::git::Oid;
 use crate::git::checkout::{Checkout, CheckoutError, FillSource};
 use crate::git::copied::bring_copies;
+use crate::git::{Oid, shown};
 
 const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
@@ -47,6 +47,8 @@ pub(super) struct Workbench<'a> {
     set_up: Option<SetUp>,
     /// The caches that runs found filled.
     found_warm: Vec<Utf8PathBuf>,
+    /// The checkout, once it is ready.
+    checkout: Option<Checkout>,
     /// Whether what toolchains fetch here is kept for others: only at a base.
     keeps_fetched: bool,
 }
@@ -72,6 +74,7 @@ impl<'a> Workbench<'a> {
             kept: None,
             set_up: None,
             found_warm: Vec::new(),
+            checkout: None,
             keeps_fetched: false,
         }
     }
@@ -245,7 +248,13 @@ impl<'a> Workbench<'a> {
             CommandEnd::TimedOut => GateStatus::TimedOut,
             CommandEnd::CouldNotRun(obstacle) => GateStatus::CouldNotRun { obstacle },
         };
-        let run = GateRun { status, tests: tests.counts, names: tests.names, duration, output };
+        let rewrote = match &self.checkout {
+            Some(checkout) if status == GateStatus::Passed => checkout.rewritten()?,
+            _ => Vec::new(),
+        };
+        let rewrote = rewrote.iter().map(|path| shown(path)).collect();
+        let run =
+            GateRun { status, tests: tests.counts, names: tests.names, rewrote, duration, output };
         Ok((run, looked))
     }
 
@@ -257,6 +266,7 @@ impl<'a> Workbench<'a> {
         tell: Tell<'_>,
     ) -> Result<Option<Obstacle>, GateError> {
         Checkout::check_cache_names(&self.caches)?;
+        self.checkout = None;
         let stay: &[Utf8PathBuf] = if self.kept.is_some() { &[] } else { &self.caches };
         let prepared = Checkout::prepare(&self.repository.mirror, &self.dir, commit, stay);
         let checkout = match prepared {
@@ -301,6 +311,7 @@ impl<'a> Workbench<'a> {
             None => self.unfilled(&checkout)?.map(|message| Obstacle::Setup { message }),
             problem => problem,
         };
+        self.checkout = Some(checkout);
         Ok(problem)
     }
 

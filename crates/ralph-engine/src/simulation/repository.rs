@@ -124,7 +124,14 @@ impl SimulatedRepository {
         let path = format!("{}/gates/{commit}/check-1.log", simulated::ROOT);
         let output = GateOutput { sha256: "0".repeat(64), path, last: String::new() };
         let duration = Duration::from_secs(1);
-        GateRun { status: GateStatus::of(exit, None), tests: None, names: None, duration, output }
+        GateRun {
+            status: GateStatus::of(exit, None),
+            tests: None,
+            names: None,
+            rewrote: Vec::new(),
+            duration,
+            output,
+        }
     }
 
     /// Runs a gate: its record exists while it runs, like a real one's, and its end can be missed.

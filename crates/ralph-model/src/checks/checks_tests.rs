@@ -1,3 +1,4 @@
+use super::scripts::imports;
 use super::*;
 
 fn layout(tree: &[&str], scripts: &[&str]) -> ProjectLayout {
@@ -219,8 +220,8 @@ fn a_new_file_that_a_gate_looked_for_is_its_configuration_whatever_it_is_called(
         ("build/opts.inc", true, configuring, data),
         ("conf.d/a.sh", true, configuring, CheckClass::Source),
         ("plugins/a.conf", true, configuring, data),
-        // Source stays source: a source file that is looked for is the code under test.
-        ("src/util.js", true, CheckClass::Source, CheckClass::Source),
+        // A resolver finds it before what it found so far. It may be the code under test as well, so it is tried both ways.
+        ("src/util.js", true, configuring, CheckClass::Source),
         ("plugins/a.py", true, CheckClass::Source, CheckClass::Source),
         ("benches/speed.rs", true, CheckClass::Source, CheckClass::Source),
         // A file that nothing looked for is data of the new work, unless a gate reads similar files.
@@ -268,4 +269,96 @@ fn code_of_tools_is_tried_both_ways_and_a_module_that_checks_import_is_theirs() 
     ] {
         assert_eq!(module_name(path), name, "{path}");
     }
+}
+
+#[test]
+fn tests_are_known_by_more_than_one_habit_of_naming() {
+    let layout = layout(&[], &[]);
+    for (path, is_test) in [
+        ("Test/adds.cpp", true),
+        ("unit-tests/adds.c", true),
+        ("test_data/a.bin", true),
+        ("t/add.t", true),
+        ("src/test-adds.sh", true),
+        ("src/add_unittest.cc", true),
+        ("src/AddTest.cpp", true),
+        ("expected/page.html", true),
+        ("src/page.approved.html", true),
+        ("src/golden/a.sql", true),
+        // The product's own.
+        ("lib/Test/More.pm", false),
+        ("src/app/Test/Parser.hs", false),
+        ("src/snapshots/take.py", false),
+        ("src/verified.html", false),
+        ("latest/a.c", false),
+        ("src/Latest.cpp", false),
+        ("test.config.json", false),
+    ] {
+        assert_eq!(layout.class_of(path, false) == CheckClass::Test, is_test, "{path}");
+    }
+    for (path, configures) in [
+        ("acme.config.ts", true),
+        (".acmerc.cjs", true),
+        ("karma.conf.ts", true),
+        ("mix.exs", true),
+        ("buildSrc/src/main/kotlin/Checks.kt", true),
+        ("src/app/app.config.ts", false),
+        ("src/acme.py", false),
+    ] {
+        let class = layout.class_of(path, false);
+        assert_eq!(class == CheckClass::Configuring, configures, "{path}: {class}");
+    }
+}
+
+#[test]
+fn source_that_a_gate_looked_for_in_vain_configures_it_unless_it_only_moved() {
+    let missed = ["src/local.sh", "lib/Test/More.pm", "src/a/index.js", "src/b.rs"];
+    let looked = LookedFor { missed: missed.map(str::to_owned).into(), ..LookedFor::default() };
+    let mut layout = ProjectLayout { looked: Some(looked), ..ProjectLayout::default() };
+    for (path, class) in [
+        ("src/local.sh", CheckClass::Configuring),
+        ("lib/Test/More.pm", CheckClass::Configuring),
+        ("src/b.rs", CheckClass::Source),
+        ("src/other.sh", CheckClass::Source),
+    ] {
+        assert_eq!(layout.class_of(path, true), class, "{path}");
+    }
+    assert_eq!(module_key("src/a/index.js"), module_key("src/a.js"));
+    layout.moved.insert("src/a/index.js".to_owned());
+    assert_eq!(layout.class_of("src/a/index.js", true), CheckClass::Source);
+}
+
+#[test]
+fn a_file_of_ci_that_a_gate_reads_is_a_check() {
+    let config = ".pre-commit-config.yaml";
+    let opened = [config.to_owned()].into();
+    let mut layout = layout(&[config], &[".github/check.sh"]);
+    assert_eq!(layout.class_of(".github/check.sh", false), CheckClass::Script);
+    assert_eq!(layout.class_of(config, false), CheckClass::Ci);
+    layout.looked = Some(LookedFor { opened, ..LookedFor::default() });
+    assert_eq!(layout.class_of(config, false), CheckClass::Data);
+    assert_eq!(layout.class_of(".github/workflows/ci.yml", false), CheckClass::Ci);
+}
+
+#[test]
+fn a_module_in_the_way_of_the_runner_is_found_where_settings_say() {
+    for text in
+        ["env\nPYTHONPATH=app:x\npytest", "pythonpath = [\"./app\"]", "sys.path.insert(0, 'app/')"]
+    {
+        assert!(import_roots_in(text).contains("app"), "{text}");
+    }
+    let import_roots = ["app".to_owned()].into();
+    let layout = ProjectLayout { import_roots, ..ProjectLayout::default() };
+    assert_eq!(layout.class_of("app/signal.py", true), CheckClass::Configuring);
+    assert_eq!(layout.class_of("app/models/signal.py", true), CheckClass::Source);
+    assert_eq!(layout.class_of("app/signal.py", false), CheckClass::Source);
+}
+
+#[test]
+fn checks_that_change_while_a_gate_runs_need_an_answer() {
+    let mut finding = ChecksFinding::default();
+    finding.add_rewritten("check", ["tests/a.sh".to_owned()]);
+    assert!(!finding.holds());
+    let asked: Vec<&str> = finding.asked().iter().map(|check| check.path.as_str()).collect();
+    assert_eq!(asked, ["tests/a.sh"]);
 }

@@ -5,12 +5,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::by_name::{
+    is_artefact, is_beside_support, is_code, is_configuring, is_docs, is_in_source, is_lock,
+    is_named_support, is_test, is_vendored,
+};
 use super::manifest::Manifest;
 use super::names::{
-    ARTEFACT_DIRECTORIES, ARTEFACT_SUFFIXES, BUILD_DIRECTORIES, CI_DIRECTORIES, CI_FILES, CODE,
-    CONFIGURING, CONFIGURING_STEMS, CONFIGURING_SUFFIXES, DOC_STEMS, DOCS, IGNORES, LOCKS,
-    PYTHON_MODULES, PYTHON_ROOTS, SEARCHED, SOURCE_ROOTS, SUPPORT_WORDS, TEST_DIRECTORIES,
-    TEST_DIRECTORY_ENDS, TEST_SETUP_STEMS, TOOL_DIRECTORIES, VENDOR_DIRECTORIES,
+    BUILD_DIRECTORIES, CI_DIRECTORIES, CI_FILES, IGNORES, LOCKS, PYTHON_MODULES, PYTHON_ROOTS,
+    SEARCHED, SOURCE_ROOTS, TEST_DIRECTORIES,
 };
 
 /// The role of a file in a project's checks.
@@ -108,6 +110,10 @@ pub struct ProjectLayout {
     pub looked: Option<LookedFor>,
     /// New files that the anchor's checks import although the anchor does not contain them.
     pub wanted_by_checks: BTreeSet<String>,
+    /// New files of source that take the place of one that is gone: `mul/index.js` of `mul.js`.
+    pub moved: BTreeSet<String>,
+    /// Directories from which gates have Python import modules, beside the usual ones.
+    pub import_roots: BTreeSet<String>,
 }
 
 impl ProjectLayout {
@@ -115,7 +121,7 @@ impl ProjectLayout {
     pub fn class_of(&self, path: &str, is_new: bool) -> CheckClass {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         if CI_DIRECTORIES.iter().any(|ci| path.starts_with(ci)) || CI_FILES.contains(&name) {
-            return CheckClass::Ci;
+            return self.class_in_ci(path, is_new);
         }
         if is_artefact(path) {
             return CheckClass::Artefact;
@@ -155,13 +161,31 @@ impl ProjectLayout {
         self.class_by_use(path, is_new)
     }
 
+    /// Classifies a file of CI: usually no gate runs it, but one can (`pre-commit run`, a script of the service).
+    fn class_in_ci(&self, path: &str, is_new: bool) -> CheckClass {
+        match &self.looked {
+            _ if self.named.contains(path) || self.scripts.contains(path) => CheckClass::Script,
+            Some(looked) if looked.opened.contains(path) => CheckClass::Data,
+            Some(looked) if is_new && looked.missed(path) => CheckClass::Configuring,
+            _ => CheckClass::Ci,
+        }
+    }
+
+    /// Whether a gate looked for exactly this new file in vain. Rust resolves no name under several roots; of a module
+    /// that only moves, another form was found.
+    fn is_looked_up(&self, path: &str) -> bool {
+        path.strip_suffix(".rs").is_none()
+            && !self.moved.contains(path)
+            && self.looked.as_ref().is_some_and(|looked| looked.missed.contains(path))
+    }
+
     /// Classifies a file whose name does not say that it is a check, by how gates accessed its path.
     fn class_by_use(&self, path: &str, is_new: bool) -> CheckClass {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let in_source = is_in_source(path);
         let is_ignored = |looked: &LookedFor| !looked.opened.contains(path) && !looked.missed(path);
         if LOCKS.contains(&name)
-            || (in_source && is_code(name))
+            || (in_source && is_code(name) && !(is_new && self.is_looked_up(path)))
             || (IGNORES.contains(&name) && self.looked.as_ref().is_some_and(is_ignored))
         {
             return CheckClass::Source;
@@ -265,7 +289,7 @@ impl ProjectLayout {
             Some(module) => (directory, module),
             None => return false,
         };
-        if !PYTHON_ROOTS.contains(&root) {
+        if !PYTHON_ROOTS.contains(&root) && !self.import_roots.contains(root) {
             return false;
         }
         let is_there = |root: &&&str| {
@@ -276,159 +300,4 @@ impl ProjectLayout {
         PYTHON_MODULES.contains(&module)
             || PYTHON_ROOTS.iter().filter(|other| **other != root).any(|other| is_there(&other))
     }
-}
-
-/// Whether a file is inside a source root.
-pub(super) fn is_in_source(path: &str) -> bool {
-    let directories = path.rsplit_once('/').map_or("", |(directories, _)| directories);
-    directories.split('/').any(|directory| SOURCE_ROOTS.contains(&directory))
-}
-
-/// Whether a file is named like test-only code. The caller must check whether other code uses it.
-pub fn is_named_support(path: &str) -> bool {
-    is_surely_support(path) || is_beside_support(path)
-}
-
-fn is_surely_support(path: &str) -> bool {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split('.').next().unwrap_or(name);
-    is_code(name) && (is_support_word(stem) || directories.split('/').any(is_support_word))
-}
-
-fn is_support_word(name: &str) -> bool {
-    SUPPORT_WORDS.contains(&name.replace(['-', '_'], "").as_str())
-}
-
-/// Tells whether a file is code of others that is kept in the tree: a library of assertions, or what the product uses.
-fn is_vendored(path: &str) -> bool {
-    let directories = path.rsplit_once('/').map_or("", |(directories, _)| directories);
-    directories.split('/').any(|directory| VENDOR_DIRECTORIES.contains(&directory))
-}
-
-/// Tells whether a file may be one that only tests use though no name says so: code in a directory of its own, beside the
-/// source and not in it.
-pub fn can_help_tests(path: &str) -> bool {
-    path.contains('/') && is_code_file(path) && !is_in_source(path)
-}
-
-/// Tells whether a path is one of code that is no documentation.
-pub fn is_code_file(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    is_code(name) && !is_docs(path, name)
-}
-
-/// Whether a file is in a tools directory: it may support tests, or be under test.
-fn is_beside_support(path: &str) -> bool {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    is_code(name)
-        && !is_surely_support(path)
-        && !is_in_source(path)
-        && directories.split('/').any(|directory| TOOL_DIRECTORIES.contains(&directory))
-}
-
-/// Whether the class of a changed file may depend on what gates looked for.
-pub fn depends_on_trace(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let is_known = is_product(path)
-        || is_test(path)
-        || is_configuring(path, name)
-        || Manifest::of(name).is_some()
-        || LOCKS.contains(&name)
-        || (is_in_source(path) && is_code(name));
-    !is_known
-}
-
-/// Whether a path is where tools put their output.
-pub fn is_product(path: &str) -> bool {
-    is_artefact(path)
-}
-
-/// Returns the word by which other code refers to a file named like test support.
-pub fn support_word(path: &str) -> &str {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split('.').next().unwrap_or(name);
-    if is_support_word(stem) {
-        return stem;
-    }
-    let is_word =
-        |directory: &&str| is_support_word(directory) || TOOL_DIRECTORIES.contains(directory);
-    directories.split('/').find(is_word).unwrap_or(stem)
-}
-
-fn is_artefact(path: &str) -> bool {
-    let made = |part: &str| {
-        ARTEFACT_DIRECTORIES.contains(&part)
-            || ARTEFACT_SUFFIXES.iter().any(|suffix| part.ends_with(suffix))
-    };
-    path.split('/').any(made) || [".pyc", ".pyo"].iter().any(|end| path.ends_with(end))
-}
-
-/// Tells whether a path is one of a test, its fixtures or its snapshots.
-pub fn is_test(path: &str) -> bool {
-    let mut in_source = false;
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    for part in path.split('/') {
-        // `features` inside the source contains features of the program, not tests.
-        if TEST_DIRECTORIES.contains(&part) && (part != "features" || !in_source) {
-            return true;
-        }
-        in_source |= SOURCE_ROOTS.contains(&part);
-    }
-    let is_for_tests = |part: &str| TEST_DIRECTORY_ENDS.iter().any(|end| part.ends_with(end));
-    // Gradle has a directory for each set of sources: `src/commonTest`.
-    let sets = directories.split('/').zip(directories.split('/').skip(1));
-    if directories.split('/').any(is_for_tests)
-        || sets.into_iter().any(|(parent, set)| parent == "src" && set.ends_with("Test"))
-        || TEST_SETUP_STEMS.iter().any(|stem| name.starts_with(stem))
-    {
-        return true;
-    }
-    if [".snap", ".bats", ".feature", ".golden"].iter().any(|end| name.ends_with(end)) {
-        return true;
-    }
-    let Some((stem, extension)) = name.rsplit_once('.') else { return false };
-    if !is_code(name) {
-        return false;
-    }
-    let lower = stem.to_ascii_lowercase();
-    let marked = [".test", ".spec", ".tests", ".specs", ".e2e", ".cy"];
-    match extension {
-        "go" => lower.ends_with("_test"),
-        "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts" | "vue" => {
-            marked.iter().any(|end| lower.ends_with(end)) || lower == "test"
-        }
-        "java" | "kt" | "groovy" | "scala" | "cs" | "fs" | "swift" | "php" => {
-            let ends = ["Test", "Tests", "TestCase", "Spec", "IT"];
-            ends.iter().any(|end| stem.ends_with(end)) || lower.starts_with("test_")
-        }
-        _ => {
-            let ends = ["_test", "_tests", "_spec", ".test", ".spec"];
-            ends.iter().any(|end| lower.ends_with(end))
-                || lower.starts_with("test_")
-                || ["test", "tests"].contains(&lower.as_str())
-        }
-    }
-}
-
-pub(super) fn is_configuring(path: &str, name: &str) -> bool {
-    CONFIGURING.contains(&name)
-        || CONFIGURING_STEMS.iter().any(|stem| name.starts_with(stem))
-        || CONFIGURING_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-        || path.split('/').any(|part| part == ".cargo")
-}
-
-pub(super) fn is_code(name: &str) -> bool {
-    name.rsplit_once('.').is_some_and(|(_, extension)| CODE.contains(&extension))
-}
-
-fn is_docs(path: &str, name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    name.rsplit_once('.').is_some_and(|(_, extension)| DOCS.contains(&extension))
-        || DOC_STEMS.iter().any(|stem| lower.starts_with(stem))
-        || ["docs/", "doc/"].iter().any(|docs| path.starts_with(docs))
-}
-
-fn is_lock(name: &str) -> bool {
-    let is_list = name.strip_suffix(".txt").is_some_and(|stem| stem.starts_with("requirements"));
-    LOCKS.contains(&name) || is_list
 }

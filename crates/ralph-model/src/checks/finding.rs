@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ChangedCheck;
+use super::{ChangedCheck, CheckChange, CheckClass};
 use crate::gate::{GateRun, GateStatus};
 use crate::glob::Glob;
 use crate::id::TreeId;
@@ -100,12 +100,26 @@ pub struct ChecksFinding {
     pub overlay: Option<OverlayFinding>,
     /// Checks that the spec or the configuration allows to change, with the matching pattern.
     pub allowed: Vec<(String, String)>,
-    /// Changed source files that a gate's own command runs. A run with the anchor's version of them proves nothing:
-    /// they may be the code under check.
+    /// Changed source files that a gate's own command runs, and checks that a gate changes while it runs. A run with the anchor's
+    /// version of them proves nothing: they may be the code under check, or do not stay as they are.
     pub entries: Vec<String>,
 }
 
 impl ChecksFinding {
+    /// Adds checks that a gate changed while it ran, though it did not do so before the work: no run proves anything with them.
+    pub fn add_rewritten(&mut self, gate: &str, paths: impl IntoIterator<Item = String>) {
+        for path in paths {
+            self.hints.push(format!(
+                "{path}: the gate `{gate}` changes it while it runs, and did not do so before"
+            ));
+            if !self.changed.iter().any(|check| check.path == path && !check.is_new_test()) {
+                let (class, change) = (CheckClass::Test, CheckChange::Changed);
+                self.changed.push(ChangedCheck { path: path.clone(), class, change });
+            }
+            self.entries.push(path);
+        }
+    }
+
     /// Whether the candidate passes with the anchor's checks.
     pub fn holds(&self) -> bool {
         let is_allowed = |path: &String| self.allowed.iter().any(|(allowed, _)| allowed == path);

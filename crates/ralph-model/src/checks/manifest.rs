@@ -2,8 +2,10 @@
 //!
 //! They are compared and merged as data. If the result equals the candidate's, the file is left unchanged.
 
-use serde_json::Value as Json;
 use toml::{Table, Value};
+
+use super::go_mod::go_mod;
+use super::manifest_json::{COMPOSER, PACKAGE, json_splice};
 
 /// A manifest that contains both dependencies and test settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +14,9 @@ pub(super) enum Manifest {
     Package,
     Pyproject,
     SetupCfg,
+    Pipfile,
+    Composer,
+    GoMod,
 }
 
 /// The result of splicing a manifest.
@@ -30,6 +35,9 @@ impl Manifest {
             "package.json" => Some(Manifest::Package),
             "pyproject.toml" => Some(Manifest::Pyproject),
             "setup.cfg" => Some(Manifest::SetupCfg),
+            "Pipfile" => Some(Manifest::Pipfile),
+            "composer.json" => Some(Manifest::Composer),
+            "go.mod" => Some(Manifest::GoMod),
             _ => None,
         }
     }
@@ -39,7 +47,10 @@ impl Manifest {
         match self {
             Manifest::Cargo => toml_splice(anchor, candidate, cargo),
             Manifest::Pyproject => toml_splice(anchor, candidate, pyproject),
-            Manifest::Package => package(anchor, candidate),
+            Manifest::Pipfile => toml_splice(anchor, candidate, pipfile),
+            Manifest::Package => json_splice(anchor, candidate, &PACKAGE),
+            Manifest::Composer => json_splice(anchor, candidate, &COMPOSER),
+            Manifest::GoMod => go_mod(anchor, candidate),
             Manifest::SetupCfg => {
                 let text = setup_cfg(anchor, candidate);
                 if text == sections_text(candidate) { Spliced::Same } else { Spliced::Text(text) }
@@ -82,7 +93,7 @@ fn cargo(anchor: &Table, candidate: &Table) -> Table {
     let table = |root: &Table, key: &str| root.get(key).and_then(Value::as_table).cloned();
     if let Some(Value::Table(package)) = joined.get_mut("package") {
         let before = table(anchor, "package").unwrap_or_default();
-        take(package, &before, &["build", "autotests", "autobins", "autolib"]);
+        take(package, &before, &["build", "autotests", "autobins", "autolib", "metadata"]);
     }
     for kind in ["bin", "example", "bench"] {
         let before = anchor.get(kind).and_then(Value::as_array);
@@ -110,7 +121,8 @@ fn cargo(anchor: &Table, candidate: &Table) -> Table {
     }
     if let Some(Value::Table(workspace)) = joined.get_mut("workspace") {
         let before = table(anchor, "workspace").unwrap_or_default();
-        take(workspace, &before, &["default-members", "exclude", "lints"]);
+        take(workspace, &before, &["default-members", "exclude", "lints", "metadata"]);
+        keep_origins(workspace, &before);
         let members = before.get("members").and_then(Value::as_array).cloned().unwrap_or_default();
         if let Some(Value::Array(now)) = workspace.get_mut("members") {
             let lost: Vec<Value> =
@@ -119,6 +131,23 @@ fn cargo(anchor: &Table, candidate: &Table) -> Table {
         }
     }
     joined
+}
+
+/// Where a dependency of the workspace comes from stays as it was, because those of tests are named there, too. Its version may change.
+fn keep_origins(workspace: &mut Table, before: &Table) {
+    let Some(Value::Table(before)) = before.get("dependencies") else { return };
+    let Some(Value::Table(now)) = workspace.get_mut("dependencies") else { return };
+    let empty = Table::new();
+    for (name, value) in now.iter_mut() {
+        let Some(old) = before.get(name) else { continue };
+        let origin = |value: &Value| {
+            let table = value.as_table().unwrap_or(&empty);
+            ["path", "git", "registry", "package"].map(|key| table.get(key).cloned())
+        };
+        if origin(value) != origin(old) {
+            value.clone_from(old);
+        }
+    }
 }
 
 /// Keys of a packager's table that specify dependencies or names.
@@ -139,6 +168,20 @@ const PACKAGING: [&str; 11] = [
 fn pyproject(anchor: &Table, candidate: &Table) -> Table {
     let mut joined = candidate.clone();
     take(&mut joined, anchor, &["tool", "build-system"]);
+    if let Some(Value::Table(project)) = joined.get_mut("project") {
+        let before = anchor.get("project").and_then(Value::as_table).cloned().unwrap_or_default();
+        // What registers here is loaded by tools: a plugin of the runner, for one.
+        take(project, &before, &["entry-points"]);
+        // A new program can have the name of one that a gate runs.
+        let known = before.get("scripts").and_then(Value::as_table).cloned().unwrap_or_default();
+        if let Some(Value::Table(scripts)) = project.get_mut("scripts") {
+            scripts.retain(|name, _| known.contains_key(name));
+        }
+        let is_new = !before.contains_key("scripts");
+        if is_new {
+            project.remove("scripts");
+        }
+    }
     for packager in ["poetry", "uv", "pdm", "rye"] {
         let now =
             candidate.get("tool").and_then(|tool| tool.get(packager)).and_then(Value::as_table);
@@ -164,64 +207,11 @@ fn pyproject(anchor: &Table, candidate: &Table) -> Table {
     joined
 }
 
-/// Settings of package.json that decide how tests run.
-const PACKAGE_SETTINGS: [&str; 20] = [
-    "scripts",
-    "jest",
-    "vitest",
-    "mocha",
-    "ava",
-    "nyc",
-    "c8",
-    "tap",
-    "babel",
-    "type",
-    "imports",
-    "engines",
-    "packageManager",
-    "overrides",
-    "resolutions",
-    "pnpm",
-    "config",
-    "eslintConfig",
-    "browserslist",
-    "workspaces",
-];
-
-fn package(anchor: &str, candidate: &str) -> Spliced {
-    let anchor = if anchor.trim().is_empty() { "{}" } else { anchor };
-    let read = |text: &str| match serde_json::from_str::<Json>(text) {
-        Ok(Json::Object(object)) => Some(object),
-        _ => None,
-    };
-    let (Some(anchor), Some(candidate)) = (read(anchor), read(candidate)) else {
-        return Spliced::Unreadable;
-    };
+fn pipfile(anchor: &Table, candidate: &Table) -> Table {
     let mut joined = candidate.clone();
-    for key in PACKAGE_SETTINGS {
-        match (anchor.get(key), joined.get(key)) {
-            // New members of a workspace are new code.
-            (Some(Json::Array(before)), Some(Json::Array(now))) if key == "workspaces" => {
-                let mut all = now.clone();
-                all.extend(before.iter().filter(|member| !now.contains(member)).cloned());
-                joined.insert(key.to_owned(), Json::Array(all));
-            }
-            (Some(before), _) => drop(joined.insert(key.to_owned(), before.clone())),
-            (None, _) => drop(joined.remove(key)),
-        }
-    }
-    if let Some(Json::Object(before)) = anchor.get("devDependencies") {
-        let now =
-            joined.entry("devDependencies").or_insert_with(|| Json::Object(serde_json::Map::new()));
-        if let Json::Object(now) = now {
-            now.extend(before.clone());
-        }
-    }
-    if joined == candidate {
-        return Spliced::Same;
-    }
-    let text = serde_json::to_string_pretty(&Json::Object(joined)).expect("its keys are strings");
-    Spliced::Text(text + "\n")
+    take(&mut joined, anchor, &["scripts", "requires", "pipenv"]);
+    keep_entries(&mut joined, anchor, "dev-packages");
+    joined
 }
 
 /// Sections of setup.cfg with project metadata.
@@ -232,6 +222,8 @@ fn setup_cfg(anchor: &str, candidate: &str) -> String {
         PROJECT_SECTIONS
             .iter()
             .any(|known| name == *known || name.starts_with(&format!("{known}.")))
+            // What registers here is loaded by tools, or can have the name of one.
+            && name != "options.entry_points"
     };
     let mut text = String::new();
     for (name, body) in sections(candidate).into_iter().filter(|(name, _)| is_projects(name)) {

@@ -9,10 +9,13 @@
 //!
 //! Lists of names are never complete. Hence the anchor, which an unapproved change does not move, and the question.
 
+mod by_name;
 mod classify;
 mod finding;
+mod go_mod;
 mod hints;
 mod manifest;
+mod manifest_json;
 mod names;
 mod packages;
 mod rust;
@@ -21,18 +24,19 @@ mod trials;
 
 use serde::{Deserialize, Serialize};
 
-pub use classify::{
-    CheckClass, LookedFor, ProjectLayout, can_help_tests, depends_on_trace, is_code_file,
-    is_named_support, is_product, is_test as is_test_file, support_word,
+pub use by_name::{
+    can_be_looked_up, can_help_tests, depends_on_trace, import_roots_in, is_code_file,
+    is_named_support, is_product, is_test as is_test_file, module_key, support_word,
 };
+pub use classify::{CheckClass, LookedFor, ProjectLayout};
 pub use finding::{
     AnchoredGate, AnchoredRuns, ChecksFinding, Measure, OverlayFinding, allow_lines,
 };
 pub use hints::{changes_examples, hints_in};
 use manifest::{Manifest, Spliced};
-pub use packages::packages_for_tests;
+pub use packages::{packages_for_tests, path_from};
 use rust::InlineTests;
-pub use scripts::{imports, mentioned, module_name, named_by, scripts_of};
+pub use scripts::{imported, mentioned, module_name, named_by, scripts_of};
 pub use trials::{LeftPaths, Trials};
 
 /// A path that differs between anchor and candidate, with its texts if they are needed.
@@ -83,6 +87,12 @@ impl ChangedCheck {
         self.change == CheckChange::New
             && matches!(self.class, CheckClass::Test | CheckClass::InlineTest)
     }
+}
+
+/// Whether the name of a path alone says that it is a check.
+pub fn is_check_by_name(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    is_test_file(path) || by_name::is_configuring(path, name)
 }
 
 /// Whether the texts of a path are needed to classify it.

@@ -19,6 +19,45 @@ pub(super) const TEST_DIRECTORIES: &[&str] = &[
     "features",
 ];
 
+/// Directories of tests and of what they expect, outside the source.
+pub(super) const OUTER_TEST_DIRECTORIES: &[&str] = &[
+    "t",
+    "xt",
+    "expected",
+    "snapshots",
+    "__image_snapshots__",
+    "baselines",
+    "cassettes",
+    "approvals",
+];
+
+/// Words in the names of directories of tests outside the source: `unit-tests`, `test_data`.
+pub(super) const TEST_WORDS: &[&str] = &[
+    "test",
+    "tests",
+    "unittest",
+    "unittests",
+    "testsuite",
+    "testcase",
+    "testcases",
+    "selftest",
+    "selftests",
+    "regress",
+    "regression",
+    "acceptance",
+    "conformance",
+];
+
+/// Extensions of code that may just as well be expected output.
+pub(super) const PAGES: &[&str] = &["html", "htm", "css", "sql", "proto", "graphql"];
+
+/// Directories, and words before the extension, of expected output.
+pub(super) const EXPECTED_WORDS: &[&str] =
+    &["expected", "golden", "goldens", "snapshot", "snapshots", "approved", "verified", "baseline"];
+
+/// Extensions of languages whose tests are also named like classes: `AddTest.cpp`.
+pub(super) const CAPITAL_LANGUAGES: &[&str] = &["cc", "cpp", "cxx", "m", "mm", "hs", "d"];
+
 /// How the names of other directories of tests end: those of C#, Swift and Gradle among them.
 pub(super) const TEST_DIRECTORY_ENDS: &[&str] =
     &[".Test", "Tests", "TestFixtures", "testFixtures", "-tests", "_tests"];
@@ -132,13 +171,10 @@ pub(super) const LOCKS: &[&str] = &[
     "poetry.lock",
     "uv.lock",
     "pdm.lock",
-    "Pipfile",
     "Pipfile.lock",
-    "go.mod",
     "go.sum",
     "Gemfile",
     "Gemfile.lock",
-    "composer.json",
     "composer.lock",
     "flake.lock",
     "mix.lock",
@@ -252,6 +288,11 @@ pub(super) const CONFIGURING: &[&str] = &[
     "biome.json",
     "biome.jsonc",
     ".eslintignore",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    "testem.js",
+    "cucumber.js",
+    "wallaby.js",
     // make, just, sh
     "GNUmakefile",
     "makefile",
@@ -301,6 +342,21 @@ pub(super) const CONFIGURING: &[&str] = &[
     ".gitattributes",
     ".gitmodules",
     ".editorconfig",
+    "mix.exs",
+    "rebar.config",
+    "Package.swift",
+    "Setup.hs",
+    "xmake.lua",
+    "premake5.lua",
+    "conanfile.py",
+    "dodo.py",
+    "fabfile.py",
+    "testng.xml",
+    "junit-platform.properties",
+    "dart_test.yaml",
+    ".proverc",
+    ".rspec-local",
+    ".Rprofile",
 ];
 
 /// Prefixes of such names.
@@ -313,6 +369,11 @@ pub(super) const CONFIGURING_STEMS: &[&str] = &[
     "babel.config.",
     ".babelrc",
     "tsconfig",
+    "jsconfig",
+    "gulpfile.",
+    "Gulpfile.",
+    "Gruntfile.",
+    "Jakefile.",
     ".mocharc",
     "playwright.config.",
     "cypress.config.",

@@ -36,13 +36,13 @@ pub fn packages_for_tests(manifests: &[(String, String)]) -> BTreeSet<String> {
         let packages: BTreeMap<&str, String> = found
             .iter()
             .flat_map(|(directory, manifest)| {
-                let place = |path: &str| joined(directory, path);
+                let place = |path: &str| path_from(directory, path);
                 manifest.packages.iter().map(move |(name, path)| (name.as_str(), place(path)))
             })
             .collect();
         for (directory, manifest) in &found {
             let place = |one: &Dependency| match one {
-                Dependency::Path(path) => Some(joined(directory, path)),
+                Dependency::Path(path) => Some(path_from(directory, path)),
                 Dependency::Named(name) => packages.get(name.as_str()).cloned(),
             };
             development.extend(manifest.development.iter().filter_map(place));
@@ -105,7 +105,7 @@ fn npm(text: &str) -> Option<Dependencies> {
 }
 
 /// Joins a path that may lead upwards with the directory that it is named from.
-fn joined(directory: &str, path: &str) -> String {
+pub fn path_from(directory: &str, path: &str) -> String {
     let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {

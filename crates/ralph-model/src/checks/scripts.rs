@@ -70,15 +70,20 @@ pub fn module_name(path: &str) -> Option<&str> {
 }
 
 /// Whether a text has a line that imports a module of this name.
-pub fn imports(text: &str, module: &str) -> bool {
+pub(super) fn imports(text: &str, module: &str) -> bool {
+    imported(text).contains(module)
+}
+
+/// Returns the words of the lines of a text that import something.
+pub fn imported(text: &str) -> BTreeSet<&str> {
     const WORDS: [&str; 7] = ["import", "from", "require", "source", ".", "use", "load"];
     let is_break = |c: char| !(c.is_alphanumeric() || c == '_' || c == '-');
-    text.lines().any(|line| {
-        let line = line.trim();
+    let is_import = |line: &&str| {
         let begins = |word: &&str| line.split_whitespace().any(|one| one == *word);
         let calls = line.contains("require(") || line.contains("import(");
-        (calls || WORDS.iter().any(begins)) && line.split(is_break).any(|word| word == module)
-    })
+        calls || WORDS.iter().any(begins)
+    };
+    text.lines().map(str::trim).filter(is_import).flat_map(|line| line.split(is_break)).collect()
 }
 
 /// The suffixes of module files.

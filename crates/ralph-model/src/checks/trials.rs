@@ -10,7 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classify::{ProjectLayout, is_code, is_configuring, is_test};
+use super::by_name::{is_code, is_configuring, is_test};
+use super::classify::ProjectLayout;
 use super::scripts::imports;
 use super::{ChangedCheck, CheckChange, CheckClass, ComparedPath, Laid};
 
