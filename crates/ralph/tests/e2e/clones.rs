@@ -138,7 +138,7 @@ fn an_agent_reaches_neither_checkout_nor_git_directory_nor_home() {
 #[test]
 fn rejected_work_never_reaches_the_branch_and_the_next_attempt_finds_it() {
     let first = "write greeting.txt adieu\ncommit \"rude\" greeting.txt\nfinal <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
-    let second = "run test \"$(cat greeting.txt)\" = adieu\nwrite greeting.txt hello\ncommit \"polite\" greeting.txt\n\
+    let second = "expect-run test \"$(cat greeting.txt)\" = adieu\nwrite greeting.txt hello\ncommit \"polite\" greeting.txt\n\
                   final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
     let script = willing(&[on("implementer", 1, first), on("implementer", 2, second)]);
     let stage = Stage::with(&script, GREETS, ONE);
@@ -237,7 +237,7 @@ fn a_conflict_goes_back_to_the_agent_at_no_cost_and_lands_once_it_is_resolved() 
 fn a_merge_that_a_gate_refuses_is_what_the_next_run_stands_at() {
     let gate = "[[gate]]\nname = \"fits\"\nrun = [\"sh\", \"-c\", \"! test -e mine.txt || ! grep -qs hello greeting.txt\"]\n";
     let mend = "expect-prompt Your branch is now at the merge of both\n\
-                run test -e mine.txt && git merge-base --is-ancestor ralph/tip HEAD && test -z \"$(git status --porcelain)\"\n\
+                expect-run test -e mine.txt && git merge-base --is-ancestor ralph/tip HEAD && test -z \"$(git status --porcelain)\"\n\
                 write greeting.txt welcome\ncommit \"mended\" greeting.txt\n\
                 final <<END\n${COMMIT}\nI AM HYPER SURE I AM DONE!\nEND";
     let stage = meanwhile(gate, &[on("implementer", 2, mend)], |stage| {
@@ -299,7 +299,7 @@ fn a_spec_that_a_person_marks_as_done_meanwhile_does_not_land() {
 fn a_killed_ralph_goes_on_in_the_same_slot_with_what_was_half_done() {
     let stage = Stage::with("", "", ONE);
     let hangs = "write half.txt half\nrun touch begun; sleep 600";
-    let ends = "run test -e half.txt\nwrite greeting.txt hello\nrun rm begun; git add -A; git commit -qm work\n\
+    let ends = "expect-run test -e half.txt\nwrite greeting.txt hello\nrun rm begun; git add -A; git commit -qm work\n\
                 final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     stage.script(&willing(&[on("implementer", 1, hangs), on("implementer", 2, ends)]));
     let running = stage.place.start(&["pipeline"]);

@@ -315,12 +315,12 @@ fn an_item_that_was_begun_in_the_checkout_goes_on_there_and_the_next_one_does_no
     wait_for_file(&stage.file(".git/there"));
     running.signal(Signal::KILL);
     running.finish();
-    let ends = "run test \"$(pwd -P)\" = \"$PLACE\"\nwrite greeting.txt hello\nrun git add -A; git commit -qm whole\n\
+    let ends = "expect-run test \"$(pwd -P)\" = \"$PLACE\"\nwrite greeting.txt hello\nrun git add -A; git commit -qm whole\n\
         final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     let here = stage.file("").canonicalize().unwrap();
     let ends = ends.replace("$PLACE", here.to_str().unwrap());
     let elsewhere = format!(
-        "run test \"$(pwd -P)\" != \"{}\"\nwrite more.txt more\nrun git add -A; git commit -qm more\n\
+        "expect-run test \"$(pwd -P)\" != \"{}\"\nwrite more.txt more\nrun git add -A; git commit -qm more\n\
          final <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND",
         here.display()
     );

@@ -56,7 +56,7 @@ fn what_a_person_drops_by_moving_the_branch_back_does_not_come_back() {
 #[test]
 fn work_in_conflict_with_a_branch_that_was_moved_back_begins_anew_at_its_tip() {
     let first = "write greeting.txt hello\ncommit \"work\" greeting.txt\n";
-    let again = "run test ! -e secret.txt && test ! -e greeting.txt\n\
+    let again = "expect-run test ! -e secret.txt && test ! -e greeting.txt\n\
                  expect-prompt git cherry-pick\nwrite greeting.txt hello again\n\
                  run git add -A; git commit -qm again\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     let stage = with_secret("", &[]);

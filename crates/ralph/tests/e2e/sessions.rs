@@ -14,8 +14,7 @@ use crate::pipeline::{on, willing};
 const HALF: &str = "session s-half\nwrite half.txt half\nrun touch begun; sleep 600";
 
 /// The steps when it resumes.
-const REST: &str =
-    "expect-prompt - `half.txt`\nrun test -e half.txt; rm -f begun\nwrite greeting.txt hello";
+const REST: &str = "expect-prompt - `half.txt`\nexpect-run test -e half.txt && rm -f begun\nwrite greeting.txt hello";
 
 /// Waits until an agent has created a file, and until the session of the run is in its events, where the successor of a
 /// killed Ralph finds it.

@@ -32,7 +32,7 @@ const COPY: &str = "[checkout]\ncopy = [\".env\"]\n[[gate]]\nname = \"env\"\n\
 fn copied_files_are_in_slots_gates_and_checkouts_of_verifiers_and_never_work() {
     let agent = implements("grep -q SECRET=1 .env && test -e deep/a.key && echo changed > .env");
     let verifier =
-        "run grep -q SECRET=1 .env\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+        "expect-run grep -q SECRET=1 .env\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     let script = willing(&[on("implementer", 1, &agent), on("verifier", 1, verifier)]);
     let stage = with_env(&script, COPY);
     stage.pipeline(&[]).exits(0);
@@ -117,7 +117,7 @@ fn caches_stay_warm_between_items_and_what_setup_changed_is_said_once() {
         \"echo x >> README.md; mkdir -p cache; echo ran >> cache/count\"]]\n";
     let counts = |file: &str| {
         format!(
-            "run test \"$(cat cache/count)\" = ran; echo built >> cache/built; wc -l < cache/built > {file}\n\
+            "expect-run test \"$(cat cache/count)\" = ran && echo built >> cache/built; wc -l < cache/built > {file}\n\
              run git add -A; git commit -qm {file}\nfinal <<END\n${{HEAD}}\nI AM HYPER SURE I AM DONE!\nEND"
         )
     };
@@ -251,7 +251,7 @@ fn submodules_and_large_files_are_filled_for_agents_gates_and_verifiers() {
         mkdir -p $d; echo 'more content' > $d/$c; \
         printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%s\\nsize 13\\n' $c > more.bin";
     let agent = implements(&format!("{looks} && {{ {adds}; }}"));
-    let verifier = "run grep -q lib sub/lib.txt && grep -q 'more content' more.bin\n\
+    let verifier = "expect-run grep -q lib sub/lib.txt && grep -q 'more content' more.bin\n\
         final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
     let script = willing(&[on("implementer", 1, &agent), on("verifier", 1, verifier)]);
     let gate = format!("[[gate]]\nname = \"filled\"\nrun = [\"sh\", \"-c\", \"{FILLED}\"]\n");

@@ -318,7 +318,7 @@ fn a_task_that_a_person_rejects_is_built_again_and_lands_again() {
         "[builder 1]\nwrite made.txt first\nrun ralph task done\nfinal done\n\
          [builder 2]\nwrite other.txt x\nrun touch begun; until [ -e {} ]; do sleep 0.02; done; rm begun\n\
          run ralph task done\nfinal done\n\
-         [builder 3]\nexpect-prompt not like this\nrun test \"$(cat made.txt)\" = first && test -e other.txt\n\
+         [builder 3]\nexpect-prompt not like this\nexpect-run test \"$(cat made.txt)\" = first && test -e other.txt\n\
          write made.txt second\nrun ralph task done\nfinal done\n{VERIFIER}",
         site.place.path("go").display()
     );

@@ -158,7 +158,7 @@ fn stories_pass_on_the_prds_branch_one_per_run_and_the_checkout_does_not_switch(
 #[test]
 fn a_claim_that_gates_reject_does_not_pass_and_the_next_run_is_told() {
     let bad = "run echo bad > US-001.txt\nfinal <promise>COMPLETE</promise>";
-    let good = "expect-prompt The last attempt at this story was not accepted\nrun grep -q bad US-001.txt\n\
+    let good = "expect-prompt The last attempt at this story was not accepted\nexpect-run grep -q bad US-001.txt\n\
                 write US-001.txt good\nfinal <promise>COMPLETE</promise>";
     let script = format!("[implementer 1]\n{bad}\n[implementer]\n{good}\n");
     let desk = desk(&script, &[("US-001", 1)]);
@@ -220,11 +220,11 @@ fn the_files_that_prompts_of_other_loops_name_are_in_the_slot_and_claims_do_not_
         run sed -i 's/\"passes\": false/\"passes\": true/' ralph/prd.json; echo '- first' >> ralph/progress.txt\n\
         write US-001.txt bad\nrun git add -A; git commit -qm one\nfinal x\n\
         [implementer 2]\n\
-        run ! grep -q '\"passes\": true' ralph/prd.json; grep -q first ralph/progress.txt; grep -q later ralph/prd.json; \
-        grep -q mapped ralph/codebase_map.md\n\
+        expect-run ! grep -q '\"passes\": true' ralph/prd.json && grep -q first ralph/progress.txt && \
+        grep -q later ralph/prd.json && grep -q mapped ralph/codebase_map.md\n\
         write US-001.txt good\nfinal could not finish\n\
         [implementer 3]\n\
-        run test $(grep -c first ralph/progress.txt) = 1\n\
+        expect-run test $(grep -c first ralph/progress.txt) = 1\n\
         run sed -i 's/\"passes\": false/\"passes\": true/' ralph/prd.json; echo '- third' >> ralph/progress.txt\nfinal x\n";
     let desk = desk(script, &[("US-001", 1)]);
     desk.gate();
@@ -561,7 +561,7 @@ fn an_id_that_looks_like_a_path_stays_a_name() {
 fn a_home_of_another_loop_runs_as_it_is() {
     let desk = Desk::new(
         "[implementer]\nexpect-prompt Read scripts/ralph/prd.json\nexpect-prompt The story of this run\n\
-         run grep -q US-001 scripts/ralph/prd.json\nwrite a.txt x\n\
+         expect-run grep -q US-001 scripts/ralph/prd.json\nwrite a.txt x\n\
          run sed -i 's/\"passes\": false/\"passes\": true/' scripts/ralph/prd.json; echo '- done' >> scripts/ralph/progress.txt; \
          git add -A; git commit -qm 'feat: [US-001] - [Do it]'\nfinal <promise>COMPLETE</promise>\n",
     );

@@ -19,7 +19,7 @@ fn a_usage_limit_in_any_phase_is_waited_for_and_the_same_attempt_goes_on() {
             "implementer",
             2,
             &format!(
-                "run cat half.txt\nwrite greeting.txt hello\ncommit \"work\"\n{}",
+                "expect-run cat half.txt\nwrite greeting.txt hello\ncommit \"work\"\n{}",
                 claims("${COMMIT}")
             ),
         ),
