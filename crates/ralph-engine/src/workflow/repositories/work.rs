@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_model::build::Work;
+use ralph_model::id::CommitId;
 
 use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::gates::WorkRepository;
@@ -203,6 +204,25 @@ impl Repositories {
             works.extend(first);
         }
         Ok(works)
+    }
+
+    /// Whether two commits are the same work: only Ralph's own files differ between them.
+    pub(crate) fn is_same_work(
+        &self,
+        one: &CommitId,
+        other: &CommitId,
+    ) -> Result<bool, WorkflowError> {
+        if one == other {
+            return Ok(true);
+        }
+        let ids = [oid(one), oid(other)];
+        for repository in &self.found {
+            let git = repository.gates.git();
+            if git.have(&ids)?.iter().all(|there| *there) {
+                return Ok(!is_work(git, &repository.own, Some(&ids[0]), &ids[1]));
+            }
+        }
+        Ok(false)
     }
 
     /// Returns what tells one state of the work from another: what is committed and what is not, but for home.

@@ -60,7 +60,6 @@ fn three_plans_that_fail_alike_end_the_spec_before_its_attempts_do() {
 
 #[test]
 fn a_rejected_commit_that_is_claimed_again_is_answered_without_gates_or_verifier() {
-    // Commits of home are on top of the work, so an agent that claims it again has to search for it.
     let shell = "[roles.implementer]\nagent = \"shell\"\n[agents.shell]\ncommand = [\"sh\", \"-c\", \"\"\"\
         cat > /dev/null; test -e greeting.txt || { echo hello > greeting.txt; git add greeting.txt; git commit -qm work; }; \
         git log -1 --format=%H -- greeting.txt; echo 'I AM HYPER SURE I AM DONE!'\"\"\"]\n";

@@ -419,3 +419,24 @@ fn a_spec_with_an_unusual_name_stops_only_itself() {
     ended.exits(0).says("0002-two\\nlines.md");
     assert_eq!(stage.runs(), "piv");
 }
+
+/// In place, Ralph commits home after each rejection: the tip is another commit each time, and the work is the same.
+#[test]
+fn in_place_the_tip_is_claimed_three_times_at_most_with_the_same_work() {
+    let claims_the_tip = "[implementer]\nrun test -e greeting.txt || { echo hello > greeting.txt; git add greeting.txt; git commit -qm work; }\n\
+                          final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
+    let script = format!("{PLANS}{claims_the_tip}[verifier]\nfinal It is rude.\n");
+    let stage = Stage::with(&script, GREETS, &["0001-greeting.md"]).in_place();
+    stage.pipeline(&[]).exits(1).says("the last 3 attempts ended the same way");
+    assert_eq!(stage.runs(), "pivii");
+    assert!(stage.prompt("implementer", 3).contains("It is rude."));
+}
+
+#[test]
+fn in_place_an_agent_that_does_nothing_is_stopped_after_three_attempts() {
+    let idles = "[implementer]\nfinal <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND\n";
+    let stage = Stage::with(&format!("{PLANS}{idles}{AGREES}"), GREETS, &["0001-greeting.md"]);
+    let stage = stage.in_place();
+    stage.pipeline(&[]).exits(1).says("the last 3 attempts ended the same way");
+    assert_eq!(stage.runs(), "piii");
+}

@@ -33,10 +33,11 @@ impl SpecWork<'_, '_, '_> {
         }
         let said = self.meant(result)?;
         if let Said::Commit { claimed } = &said
-            && let Some(feedback) = rejected_before(markers, claimed, &self.run_ref(result).dir)
+            && let Some((commit, feedback)) = rejected_before(markers, &self.run_ref(result).dir)
+            && self.is_claimed_again(&commit, claimed)?
         {
             self.return_to_branches()?;
-            return self.reject_repeated(claimed.clone(), feedback, result);
+            return self.reject_repeated(commit, feedback, result);
         }
         if said == Said::Nothing {
             let attempt = Some(result.attempt);
@@ -158,6 +159,19 @@ impl SpecWork<'_, '_, '_> {
         Ok(Turn::Again)
     }
 
+    /// Whether a claim is that of a rejected commit. In place, commits of Ralph's own may be on top of it by now.
+    fn is_claimed_again(
+        &self,
+        rejected: &CommitId,
+        claimed: &CommitId,
+    ) -> Result<bool, WorkflowError> {
+        let project = &self.pipeline.project;
+        if project.is_in_place() {
+            return project.repositories.is_same_work(rejected, claimed);
+        }
+        Ok(rejected == claimed)
+    }
+
     /// Answers the claim of a commit that was rejected before: nothing about it has changed, so nothing is run again.
     fn reject_repeated(
         &mut self,
@@ -190,15 +204,15 @@ impl SpecWork<'_, '_, '_> {
 /// How feedback begins on a commit that is claimed although it was rejected.
 const CLAIMED_AGAIN: &str = "You claimed the same commit again, and it is rejected as before";
 
-/// Returns what was wrong with a commit that was rejected in the last attempt, which was not the run in this directory: a
-/// crash may have cut short the rejection of this very run, and then it is judged again.
-fn rejected_before(markers: &Markers, claimed: &CommitId, run_dir: &str) -> Option<String> {
+/// Returns the commit that was rejected in the last attempt, and what was wrong with it. That attempt was not the run in
+/// this directory: a crash may have cut short the rejection of this very run, and then it is judged again.
+fn rejected_before(markers: &Markers, run_dir: &str) -> Option<(CommitId, String)> {
     let record = markers.candidate.as_ref()?;
-    let same = record.candidate_commit.as_ref() == Some(claimed);
-    let feedback =
-        record.feedback.clone().filter(|_| same && record.status == CandidateStatus::Rejected)?;
+    let is_rejected = record.status == CandidateStatus::Rejected;
+    let feedback = record.feedback.clone().filter(|_| is_rejected)?;
     let is_of_this_run = record.last_impl_run_dir.as_deref() == Some(run_dir);
-    (!is_of_this_run || feedback.starts_with(CLAIMED_AGAIN)).then_some(feedback)
+    let is_earlier = !is_of_this_run || feedback.starts_with(CLAIMED_AGAIN);
+    record.candidate_commit.clone().filter(|_| is_earlier).map(|commit| (commit, feedback))
 }
 
 #[cfg(test)]
@@ -237,8 +251,9 @@ mod tests {
                 archived: Vec::new(),
                 candidate,
             };
-            let found = rejected_before(&markers, &commit, "runs/2");
-            assert_eq!(found.as_deref(), expected, "{dir} {status} {feedback}");
+            let found = rejected_before(&markers, "runs/2");
+            let expected = expected.map(|text| (commit.clone(), text.to_owned()));
+            assert_eq!(found, expected, "{dir} {status} {feedback}");
         }
     }
 }
