@@ -157,6 +157,10 @@ impl GateRun {
         matches!(self.status, GateStatus::Failed { .. } | GateStatus::TimedOut)
     }
 
+    pub const fn could_not_run(&self) -> bool {
+        matches!(self.status, GateStatus::CouldNotRun { .. })
+    }
+
     const fn obstacle(&self) -> Option<&Obstacle> {
         match &self.status {
             GateStatus::CouldNotRun { obstacle } => Some(obstacle),

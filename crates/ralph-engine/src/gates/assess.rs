@@ -68,7 +68,7 @@ pub struct GateFinding {
 impl GateFinding {
     /// Returns the run at the candidate that the attribution is about.
     pub fn deciding(&self) -> &GateRun {
-        let ran = |run: &&GateRun| !matches!(run.status, GateStatus::CouldNotRun { .. });
+        let ran = |run: &&GateRun| !run.could_not_run();
         self.again.as_ref().filter(ran).unwrap_or(&self.candidate)
     }
 
@@ -500,7 +500,16 @@ impl<'a> Assessor<'a> {
                     again = Some(self.again(gate, points, tell)?);
                 }
                 (Some(Wanted::Base), Some(commit)) => {
-                    base = Some(self.at_base(gate, (commit, own_of(points)), tell)?);
+                    let at = (commit, own_of(points));
+                    // What is missing may be missing from the machine by now: a kept result is from before that.
+                    let could_not = |run: &GateRun| run.could_not_run();
+                    let is_missing = again.as_ref().map_or(could_not(&candidate), could_not);
+                    base = Some(if is_missing {
+                        let kept = self.kept_base(gate, at)?;
+                        self.run_at_base(gate, commit, &kept, tell)?
+                    } else {
+                        self.at_base(gate, at, tell)?
+                    });
                 }
                 (Some(Wanted::Base), None) | (None, _) => {
                     let attribution = attribute(runs);

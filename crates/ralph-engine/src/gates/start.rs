@@ -34,7 +34,11 @@ impl StartFinding {
         let name = &self.gate.name;
         match &self.run.status {
             GateStatus::CouldNotRun { obstacle: Obstacle::NoProgram { program } } => format!(
-                "install `{program}`, or correct `run` of the [[gate]] `{name}` in ralph.toml"
+                "install `{program}`, or correct {} in ralph.toml",
+                match self.gate.argv().first() {
+                    Some(first) if first == program => format!("`run` of the [[gate]] `{name}`"),
+                    _ => "`setup` of [checkout]".to_owned(),
+                }
             ),
             GateStatus::CouldNotRun { obstacle: Obstacle::Setup { .. } } => format!(
                 "correct `setup` of [checkout], or `run` of the [[gate]] `{name}`, in ralph.toml: it has to work in a fresh \

@@ -467,9 +467,9 @@ pub(crate) fn run_setup(
             CommandEnd::Exited(exit) if exit.is_success() => continue,
             CommandEnd::Exited(exit) => exit.to_string(),
             CommandEnd::TimedOut => "timed out".to_owned(),
-            CommandEnd::CouldNotRun(obstacle @ Obstacle::Machine { .. }) => {
-                return Ok(Some(obstacle));
-            }
+            CommandEnd::CouldNotRun(
+                obstacle @ (Obstacle::Machine { .. } | Obstacle::NoProgram { .. }),
+            ) => return Ok(Some(obstacle)),
             CommandEnd::CouldNotRun(obstacle) => obstacle.to_string(),
         };
         let command = argv.join(" ");

@@ -289,6 +289,35 @@ fn a_gate_that_the_candidate_takes_away_is_broken_and_not_passed() {
     assert_eq!(attribution(&gated.gates(&[]).1), "could_not_run");
 }
 
+/// The base's result is kept, so it may be older than the change of the machine.
+#[test]
+fn a_gate_whose_program_is_gone_from_the_machine_is_not_broken_by_the_candidate() {
+    let gated = Gated::new("true", "");
+    let tool = gated.place.path("tool");
+    gated.script(tool.to_str().unwrap(), "true");
+    let gate = format!("[[gate]]\nname = \"tool\"\nrun = [{tool:?}]\n");
+    gated.place.configure(&gate);
+    let base = gated.head();
+    gated.write("work", "1");
+    gated.commit("work");
+    assert_eq!(gated.attribution(&base), "passed");
+    fs::remove_file(&tool).unwrap();
+    gated.write("work", "2");
+    gated.commit("more work");
+    assert_eq!(gated.attribution(&base), "could_not_run");
+    gated.script(tool.to_str().unwrap(), "true");
+    assert_eq!(gated.attribution(&base), "passed");
+}
+
+#[test]
+fn a_program_that_setup_needs_and_that_is_missing_is_named_and_not_tried_twice() {
+    let gated = Gated::new("true", "[checkout]\nsetup = [[\"no-such-runner\", \"ci\"]]\n");
+    let finished = gated.place.ralph(&["gates", "run"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished}");
+    assert!(finished.stdout.contains("program `no-such-runner` not found"), "{finished}");
+    assert_eq!(finished.stderr.matches("[setup] no-such-runner ci").count(), 1, "{finished}");
+}
+
 #[test]
 fn gates_can_be_picked_by_name_and_commits_by_any_name_git_knows() {
     let gated = Gated::new("true", "");
