@@ -275,6 +275,11 @@ impl Project {
         }
     }
 
+    /// Tells whether home is read from a branch that is not checked out: then changes of the checkout's home are not seen.
+    pub fn is_home_elsewhere(&self) -> Result<bool, WorkflowError> {
+        self.clones.as_ref().map_or(Ok(false), Clones::is_home_elsewhere)
+    }
+
     /// Returns the branch that work lands on, for people; that of the first repository where there are several.
     pub fn run_branch(&self) -> Result<String, WorkflowError> {
         if let Some((_, branch)) = self.branches().first() {

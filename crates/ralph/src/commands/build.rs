@@ -20,7 +20,7 @@ use ralph_model::spec::select::{SelectError, select};
 use self::preflight::{Asked, existing, preflight};
 use self::report::{declined, report, report_planning};
 use super::agent_run::workflow_flags;
-use super::pipeline::settle_dirt;
+use super::pipeline::{note_home_elsewhere, settle_dirt};
 use super::plan::{not_made, unwritable};
 use super::start_gates::{FirstGates, gates_first};
 use crate::args::GlobalArgs;
@@ -253,6 +253,7 @@ fn with_build<T>(
         }
     }
     settle_dirt(setup, &session.context, &project, job.options.allow_dirty)?;
+    note_home_elsewhere(setup, &project)?;
     if let Some(start) = job.start {
         gates_first(setup, &mut session, &project, start)?;
     }

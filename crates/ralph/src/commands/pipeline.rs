@@ -227,6 +227,7 @@ pub(super) fn work(
         subscriber: Box::new(screen),
     })?;
     settle_dirt(setup, &session.context, &project, args.allow_dirty)?;
+    note_home_elsewhere(setup, &project)?;
     gates_first(setup, &mut session, &project, FirstGates { anyway: args.anyway, asks: true })?;
     let queue = Queue {
         specs: project.home().join(SPECS),
@@ -269,6 +270,16 @@ pub(super) fn settle_dirt(
             write!(line, "; {files} {are} not part of this run (commit {them}, or use --in-place)");
     }
     setup.ui.note(&line);
+    Ok(())
+}
+
+/// Says that changes of the checkout's home have no effect: the branch that work lands on is not checked out.
+pub(super) fn note_home_elsewhere(setup: &Setup, project: &Project) -> Result<(), CliError> {
+    if project.is_home_elsewhere().map_err(CliError::failed)? {
+        let home = &setup.home.path;
+        let home = home.strip_prefix(&setup.workspace.root).unwrap_or(home);
+        setup.ui.note(&format!("`{home}` is read from that branch, not from your checkout"));
+    }
     Ok(())
 }
 

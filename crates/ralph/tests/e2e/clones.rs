@@ -316,7 +316,9 @@ fn on_a_detached_head_work_lands_on_a_branch_of_its_own() {
     let stage = Stage::with(&willing(&[]), "", ONE);
     stage.git(&["checkout", "-q", "--detach"]);
     let before = stage.git(&["rev-parse", "HEAD"]);
-    stage.pipeline(&[]).exits(0).says("accepted work lands on `ralph/detached-");
+    let ended = stage.pipeline(&[]);
+    ended.exits(0).says("accepted work lands on `ralph/detached-");
+    ended.says("`ralph` is read from that branch, not from your checkout");
     assert_eq!(stage.git(&["rev-parse", "HEAD"]), before);
     let branch = stage.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/ralph/"]);
     assert_eq!(stage.git(&["show", &format!("{branch}:greeting.txt")]), "hello 1");

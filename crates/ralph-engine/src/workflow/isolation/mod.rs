@@ -325,6 +325,12 @@ impl Clones {
         }
     }
 
+    /// Tells whether home is read at the tip of another branch than the one that is checked out.
+    pub(crate) fn is_home_elsewhere(&self) -> Result<bool, WorkflowError> {
+        let is_read_there = self.draft.is_some() && self.with_home().is_some();
+        Ok(is_read_there && !self.is_home_checked_out()?)
+    }
+
     /// Returns where the person says whether an item is still wanted.
     pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
         let (draft, repository) = (self.draft.as_ref()?, self.with_home()?);
