@@ -93,13 +93,15 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     }
     let pipeline = PipelineStatus::of(setup, board);
     lines.extend(pipeline.iter().flat_map(|pipeline| pipeline.lines(ui)));
-    lines.extend(PlanSummary::of(setup).iter().flat_map(|plan| plan.lines(ui)));
+    let plan = PlanSummary::of(setup);
+    lines.extend(plan.iter().flat_map(|plan| plan.lines(ui)));
     lines.extend(stories::overview(setup).map(|found| stories::line(ui, &found)));
     let last = board.workflows().next_back().filter(|workflow| !is_taken_back(setup, workflow));
     lines.extend(last.and_then(|workflow| workflow_line(ui, workflow)));
     let runs = board.runs();
     if runs.len() == 0 {
         let how = match pipeline {
+            _ if plan.is_some_and(|plan| plan.has_work()) => "ralph build",
             Some(_) => "ralph pipeline",
             None if setup.home.exists => "ralph specs new \"Title\"",
             None => "ralph agent run \"…\"",

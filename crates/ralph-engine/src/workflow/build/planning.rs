@@ -69,7 +69,7 @@ struct Planned {
 /// Whether a planner made tasks of this spec. Without that, a plan without tasks is not known to be a finished one.
 ///
 /// Where private state does not know the spec, it may have been lost: the history of the plan decides.
-pub(crate) fn made_tasks_of(
+pub fn made_tasks_of(
     state: Option<&State>,
     spec: &str,
     place: &PlanPlace<'_>,

@@ -1,5 +1,6 @@
 //! The plan's part of the status: its stage, the remaining work, and the next task.
 
+use ralph_engine::workflow::build::planning::made_tasks_of;
 use ralph_model::plan::{Next, Plan, Stage};
 use serde::Serialize;
 
@@ -14,6 +15,9 @@ pub(super) struct PlanSummary {
     spec: Option<String>,
     /// Absent if an unparsable line may be unfinished work.
     stage: Option<Stage>,
+    /// A plan that was never made has no tasks either.
+    #[serde(skip)]
+    is_planned: bool,
     pending: usize,
     done: usize,
     issues: usize,
@@ -36,10 +40,16 @@ impl PlanSummary {
     pub(super) fn of(setup: &Setup) -> Option<PlanSummary> {
         let bytes = seen_plan(setup)?;
         let plan = Plan::parse(&bytes);
+        let stage = plan.certain_stage();
+        let known = setup.find_state().ok().flatten();
+        let is_made = |spec| made_tasks_of(known.as_ref(), spec, &setup.plan_place());
+        let is_planned = stage != Some(Stage::Complete)
+            || plan.spec().is_some_and(|spec| is_made(spec).unwrap_or(true));
         let named = |id: &str, name: &str| Some((id.to_owned(), name.to_owned()));
         Some(PlanSummary {
             spec: plan.spec().map(str::to_owned),
-            stage: plan.certain_stage(),
+            stage,
+            is_planned,
             pending: plan.pending().len(),
             done: plan.done_tasks().count(),
             issues: plan.issues().count(),
@@ -53,21 +63,29 @@ impl PlanSummary {
 
     pub(super) fn lines(&self, ui: Ui) -> Vec<StyledLine> {
         let spec = self.spec.as_deref().unwrap_or("no spec");
-        let issues = plural(self.issues as u64, "issue");
-        let stage = self.stage.map_or("cannot be read", Stage::name);
-        let next = self.next.as_ref();
-        let next = next.map(|(id, name)| format!("; next: {id} {}", one_line(name, 60)));
-        let mut lines = vec![styled!(
-            "{}       {spec}: {stage}, {} pending, {} done, {issues}{}",
-            ui.paint(Tone::Strong, "plan"),
-            self.pending,
-            self.done,
-            next.unwrap_or_default()
-        )];
+        let state = match self.stage {
+            Some(Stage::Complete) if self.is_planned => "complete".to_owned(),
+            Some(Stage::Complete) => format!("not planned yet; `ralph plan {spec}` plans it"),
+            stage => self.open(stage),
+        };
+        let mut lines = vec![styled!("{}       {spec}: {state}", ui.paint(Tone::Strong, "plan"))];
         let problems = self.problems.iter().map(|problem| one_line(problem, 300));
         lines.extend(
             problems.map(|problem| ui.paint(Tone::Bad, &format!("plan.jsonl: {problem}")).into()),
         );
         lines
+    }
+    pub(super) fn has_work(&self) -> bool {
+        !matches!(self.stage, Some(Stage::Complete | Stage::Plan))
+    }
+
+    /// What is open, and which task is next.
+    fn open(&self, stage: Option<Stage>) -> String {
+        let stage = stage.map_or("cannot be read", Stage::name);
+        let issues = plural(self.issues as u64, "issue");
+        let next = self.next.as_ref();
+        let next = next.map(|(id, name)| format!("; next: {id} {}", one_line(name, 60)));
+        let next = next.unwrap_or_default();
+        format!("{stage}, {} pending, {} done, {issues}{next}", self.pending, self.done)
     }
 }

@@ -208,10 +208,14 @@ fn a_planner_that_adds_nothing_or_does_not_end_has_not_planned() {
     let finished = site.exits(1, &["build"]);
     assert!(finished.stderr.contains("no spec is planned"), "{finished}");
     assert!(!finished.stderr.contains("complete"), "{finished}");
+    let screen = site.exits(0, &["status"]);
+    assert!(screen.stdout.contains(": not planned yet; `ralph plan "), "{screen}");
     site.exits(0, &["task", "add", "One"]);
     fs::write(site.place.path("script"), format!("{BUILDER}{VERIFIER}")).unwrap();
     site.exits(0, &["build"]);
     site.assert_complete();
+    let screen = site.exits(0, &["status"]);
+    assert!(screen.stdout.contains(": complete\n"), "{screen}");
 
     let site = Site::new("[planner]\nrun ralph task add A\nhang\n");
     let finished = site.exits(1, &["plan", SPEC, "--timeout", "1s"]);
