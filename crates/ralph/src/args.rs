@@ -204,7 +204,7 @@ pub(crate) enum Command {
     )]
     #[command(subcommand)]
     Task(LazyOptions<TaskCommand>),
-    /// Add or resolve issues of the plan; inside a run, subject to the role's permissions
+    /// Add, list or resolve issues of the plan; inside a run, subject to the role's permissions
     #[command(after_help = "Example:\n  ralph issue add \"the login page flickers\"")]
     #[command(subcommand)]
     Issue(LazyOptions<IssueCommand>),

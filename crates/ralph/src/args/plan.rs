@@ -143,6 +143,9 @@ pub(crate) enum IssueCommand {
         #[arg(value_parser = free_text, allow_hyphen_values = true)]
         description: String,
     },
+    /// List the open issues; with --json as `ralph query issues` prints them
+    #[command(after_help = "Example:\n  ralph issue list")]
+    List,
     /// Resolve issues
     #[command(after_help = "Example:\n  ralph issue done i-1a2b")]
     Done {

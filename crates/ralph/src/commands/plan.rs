@@ -17,9 +17,9 @@ use ralph_model::plan::{DoneAt, Plan, PlanError, WishError};
 use serde::Serialize;
 
 use super::build::find_spec;
-use super::{as_json, print_json};
+use super::{as_json, print_json, query};
 use crate::args::GlobalArgs;
-use crate::args::plan::{IssueCommand, SetSpecArgs, TaskCommand};
+use crate::args::plan::{IssueCommand, QueryArgs, QueryWhat, SetSpecArgs, TaskCommand};
 use crate::error::{CliError, chain};
 use crate::exit::Exit;
 use crate::render;
@@ -53,6 +53,10 @@ pub(crate) fn issue(global: &GlobalArgs, command: &IssueCommand) -> Result<Exit,
     run(
         global,
         match command.clone() {
+            IssueCommand::List => {
+                let args = QueryArgs { what: Some(QueryWhat::Issues), table: !global.json };
+                return query::run(global, &args);
+            }
             IssueCommand::Add { description } => {
                 MutationRequest::IssueAdd { description: spoken(description)? }
             }
@@ -120,7 +124,7 @@ fn asked(
     Ok(Exit::Done)
 }
 
-/// Makes a person's change: writes it, commits it, and prints the resulting plan.
+/// Makes a person's change: writes it, commits it, and prints the resulting plan, at a terminal as a table.
 fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliError> {
     let setup = Setup::load(global, &[])?;
     setup.require_repository()?;
@@ -153,10 +157,16 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
         }
         _ => DoneAt::Unborn,
     };
+    let as_table = !global.json && render::stdout_is_terminal();
+    let mut table = Vec::new();
     let mut state_then = Ok(String::new());
     let made = file.with_context(done_at, |context| {
         file.change_and_commit(|plan| {
             let change = plan.apply(&request, context)?;
+            if as_table {
+                table = query::table(setup.ui, plan, None);
+                return Ok(change);
+            }
             state_then = match &request {
                 MutationRequest::TaskPrioritize => as_json(&PrioritizedView::of(&change)),
                 _ => as_json(&plan.state_view()),
@@ -186,7 +196,11 @@ fn own_word(global: &GlobalArgs, request: MutationRequest) -> Result<Exit, CliEr
     if git.commit_home {
         setup.say_if_outside_git();
     }
-    render::json(state_then?)?;
+    if as_table {
+        setup.ui.print(table)?;
+    } else {
+        render::json(state_then?)?;
+    }
     Ok(Exit::Done)
 }
 

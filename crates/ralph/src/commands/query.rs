@@ -85,7 +85,7 @@ fn changed_in_run() -> Result<Option<Vec<u8>>, CliError> {
 }
 
 /// Formats the plan for people.
-fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> Vec<StyledLine> {
+pub(super) fn table(ui: Ui, plan: &Plan<'_>, what: Option<&QueryWhat>) -> Vec<StyledLine> {
     let tasks = plan.tasks_view();
     let mut lines = Vec::new();
     match what {

@@ -21,9 +21,9 @@ use ralph_proc::signal::wait_for_input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
+pub(crate) use self::output::stdout_is_terminal;
 use self::output::{
-    stderr_is_terminal, stderr_width, stdout_is_terminal, stdout_width, write_bytes, write_stderr,
-    write_stdout,
+    stderr_is_terminal, stderr_width, stdout_width, write_bytes, write_stderr, write_stdout,
 };
 use self::text::{LongWords, Painted, StyledLine};
 pub(crate) use self::text::{Tone, styled};

@@ -18,7 +18,7 @@ pub(super) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-pub(super) fn stdout_is_terminal() -> bool {
+pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 

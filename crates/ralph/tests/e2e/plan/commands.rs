@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Desk, PLAN, RALPH, text};
 use crate::harness::PATIENCE;
+use crate::hostile_text::Terminal;
 use crate::support::process::run;
 
 #[test]
@@ -45,6 +46,10 @@ fn a_task_goes_its_whole_way_by_the_commands_alone() {
     is_at("INVESTIGATE");
     let next = desk.done(&["query", "next"]);
     assert_eq!((&next["action"], &next["count"]), (&json!("INVESTIGATE"), &json!(1)));
+    let listed = desk.done(&["issue", "list", "--json"]);
+    assert_eq!(listed[0]["desc"], "Flaky test in CI");
+    let listed = desk.ralph(&["issue", "list"]).stdout;
+    assert!(listed.starts_with("id") && listed.contains("  Flaky test in CI\n"), "{listed}");
     let state = desk.done(&["issue", "done"]);
     assert_eq!(state["stage"], "COMPLETE");
     let subjects = desk.place.env.commits();
@@ -62,6 +67,22 @@ fn a_task_goes_its_whole_way_by_the_commands_alone() {
         ]
     );
     assert_eq!(desk.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn at_a_terminal_a_change_is_answered_with_a_table() {
+    let desk = Desk::new();
+    let at_terminal = |args: &[&str]| {
+        let (code, screen) = Terminal::start(&desk.place, args, 80).end();
+        (code, screen.plain())
+    };
+    let (code, shown) = at_terminal(&["task", "add", "Look twice"]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("status    priority  name"), "{shown}");
+    assert!(shown.contains("Look twice") && !shown.contains('{'), "{shown}");
+    let (code, shown) = at_terminal(&["task", "add", "--json", "And again"]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("\"pending\""), "{shown}");
 }
 
 #[test]
