@@ -1,7 +1,8 @@
 //! `ralph config`: every setting with its origin.
 
 use ralph_engine::config::{ArmedKey, reference as settings_reference};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{print_either, reference};
 use crate::args::{ConfigArgs, GlobalArgs};
@@ -15,6 +16,8 @@ use crate::setup::Setup;
 #[derive(Serialize)]
 struct Row {
     key: String,
+    /// As TOML on one line; in JSON the value itself.
+    #[serde(serialize_with = "as_value")]
     value: Option<String>,
     origin: String,
 }
@@ -43,6 +46,16 @@ pub(crate) fn run(global: &GlobalArgs, args: &ConfigArgs) -> Result<Exit, CliErr
     }
     print_either(setup.ui, setup.json, &rows, || lines(setup.ui, &rows))?;
     Ok(Exit::Done)
+}
+
+/// Serialises a value that was rendered as TOML on one line, which is JSON as well. A hidden secret is neither, and
+/// stays a text.
+#[expect(clippy::ref_option, reason = "serde hands over the field")]
+fn as_value<S: Serializer>(value: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = value
+        .as_ref()
+        .map(|value| serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.clone())));
+    value.serialize(serializer)
 }
 
 /// The settings with a variable part in their key, none of which is set.

@@ -194,7 +194,9 @@ fn agent_list_shows_what_is_here_with_versions_and_roles() {
 #[test]
 fn settings_are_shown_with_where_they_come_from() {
     let place = Place::new();
-    place.configure("model = \"m-1\"\n[agents.codex.env]\nAPI_KEY = \"hush\"\n");
+    place.configure(
+        "model = \"m-1\"\nwritable = [\"~/.cache/mine\"]\n[agents.codex.env]\nAPI_KEY = \"hush\"\n",
+    );
     let mut variables = place.variables();
     variables.push(("RALPH_TIMEOUT".to_owned(), "5m".to_owned()));
     let args = ["config", "--json"];
@@ -205,9 +207,13 @@ fn settings_are_shown_with_where_they_come_from() {
     assert!(row("model")["origin"].as_str().unwrap().ends_with("ralph.toml:5"), "{}", row("model"));
     assert_eq!(
         row("timeout"),
-        serde_json::json!({"key": "timeout", "value": "\"5m\"", "origin": "$RALPH_TIMEOUT"})
+        serde_json::json!({"key": "timeout", "value": "5m", "origin": "$RALPH_TIMEOUT"})
     );
     assert_eq!(row("boundary")["origin"], "default");
+    assert_eq!(row("limits.wait")["value"], true);
+    assert_eq!(row("limits.repeats")["value"], 3);
+    assert_eq!(row("writable")["value"], serde_json::json!(["~/.cache/mine"]));
+    assert_eq!(row("agents.codex.env.API_KEY")["value"], "<set>");
     assert!(!finished.stdout.contains("hush"), "{finished}");
 }
 
