@@ -199,14 +199,15 @@ impl GateRoom {
     }
 }
 
-/// Returns the repositories that the gates apply to: the one of the current directory, or all of the workspace, sorted
-/// by name.
+/// Returns the repositories that the gates apply to: the one of the current directory if that is below the workspace, or
+/// all of it, sorted by name.
 fn repositories_at(setup: &Setup) -> Result<Vec<Utf8PathBuf>, CliError> {
     setup.require_repository()?;
     if let WorkspaceKind::Repository(repository) = &setup.workspace.kind {
         return Ok(vec![repository.toplevel.clone()]);
     }
-    if setup.cwd.canonicalize_utf8().is_ok_and(|path| path != setup.workspace.root) {
+    let root = &setup.workspace.root;
+    if setup.cwd.canonicalize_utf8().is_ok_and(|path| path.starts_with(root) && path != *root) {
         return Ok(vec![setup.cwd.clone()]);
     }
     let found = boundary::repositories(&setup.workspace.root).into_iter();
@@ -234,20 +235,41 @@ pub(super) fn not_run(error: GateError) -> CliError {
     }
 }
 
-fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
+/// A repository with the gates to run in it.
+struct RepositoryGates {
+    at: Utf8PathBuf,
+    pinned: PinnedGates,
+    /// Its name, if there are several.
+    name: Option<String>,
+}
+
+/// Returns the repositories that have gates, with theirs.
+fn gates_at(setup: &Setup, chosen: &PinnedGates) -> Result<Vec<RepositoryGates>, CliError> {
     let places = repositories_at(setup)?;
-    let mut exit = Exit::Done;
-    for at in &places {
-        let mut pinned = chosen(setup, &args.gates)?;
-        if places.len() > 1 {
-            let name = at.strip_prefix(&setup.workspace.root).unwrap_or(at);
-            pinned.gates.retain(|gate| gate.is_for(name.as_str()));
-            if pinned.gates.is_empty() {
-                continue;
-            }
-            setup.ui.labelled(Tone::Strong, "repository", name.as_str());
+    let has_several = places.len() > 1;
+    let gates = |at: Utf8PathBuf| {
+        let mut pinned = chosen.clone();
+        let name = at.strip_prefix(&setup.workspace.root).unwrap_or(&at).to_string();
+        if has_several {
+            pinned.gates.retain(|gate| gate.is_for(&name));
         }
-        match run_in(setup, args, at, &pinned)? {
+        let name = has_several.then_some(name);
+        (!pinned.gates.is_empty() || !has_several).then_some(RepositoryGates { at, pinned, name })
+    };
+    Ok(places.into_iter().filter_map(gates).collect())
+}
+
+fn show_repository(setup: &Setup, gates: &RepositoryGates) {
+    if let Some(name) = &gates.name {
+        setup.ui.labelled(Tone::Strong, "repository", name);
+    }
+}
+
+fn run_gates(setup: &Setup, args: &GatesRunArgs) -> Result<Exit, CliError> {
+    let mut exit = Exit::Done;
+    for gates in &gates_at(setup, &chosen(setup, &args.gates)?)? {
+        show_repository(setup, gates);
+        match run_in(setup, args, &gates.at, &gates.pinned)? {
             Exit::Done => {}
             Exit::Interrupted => return Ok(Exit::Interrupted),
             other => exit = other,
@@ -318,17 +340,17 @@ fn run_in(
 
 /// Runs every gate once at `HEAD`, in every repository, and shows the results; returns whether all passed.
 pub(super) fn try_at_head(setup: &Setup, command: &str) -> Result<bool, CliError> {
-    let pinned = PinnedGates::of(&setup.config);
     let mut all_passed = true;
-    for at in repositories_at(setup)? {
-        let room = GateRoom::open_trusted(setup, &at)?;
+    for gates in &gates_at(setup, &PinnedGates::of(&setup.config))? {
+        show_repository(setup, gates);
+        let room = GateRoom::open_trusted(setup, &gates.at)?;
         let candidate = room.commit("HEAD")?;
         room.fill(std::slice::from_ref(&candidate))?;
         let context = room.context(setup, command);
         let screen = GateScreen::start(setup.ui, candidate.as_str(), room.boundary);
         let (base, changed, checks) = (None, None, None);
         let points = Points { candidate: &candidate, base, changed, extent: Extent::All, checks };
-        let assessed = Assessor::open(&context, &room.repository, &pinned)
+        let assessed = Assessor::open(&context, &room.repository, &gates.pinned)
             .and_then(|mut assessor| assessor.assess(&points, &mut screen.tell()));
         let assessment = assessed.map_err(not_run)?;
         screen.conclude(&assessment, false);

@@ -93,6 +93,28 @@ fn init_shows_a_gate_that_fails_on_the_persons_own_commit() {
 
 /// A gate runs at a commit, so before the first commit it cannot run.
 #[test]
+fn init_above_several_repositories_tries_each_gate_in_its_own() {
+    let place = Place::new();
+    let workspace = place.path("workspace");
+    for name in ["api", "web"] {
+        let repository = workspace.join(name);
+        fs::create_dir_all(&repository).unwrap();
+        fs::write(repository.join("Makefile"), "test:\n\t@echo ok\n").unwrap();
+        let at = repository.to_str().unwrap();
+        place.env.git(&["init", "-q", at]);
+        place.env.git(&["-C", at, "add", "-A"]);
+        place.env.git(&["-C", at, "commit", "-qm", "begin"]);
+    }
+    let finished = place.ralph(&["init", workspace.to_str().unwrap()]);
+    assert_eq!(finished.status.code(), Some(0), "{finished}");
+    for (name, gate) in [("api", "api-tests"), ("web", "web-tests")] {
+        assert!(finished.stderr.contains(&format!("[repository] {name}\n")), "{finished}");
+        assert!(finished.stderr.contains(&format!("[passed] {gate}: ")), "{finished}");
+    }
+    assert!(!finished.stderr.contains("[skipped]"), "{finished}");
+}
+
+#[test]
 fn init_before_the_first_commit_runs_no_gate_and_says_what_to_do() {
     let place = project("@echo ok");
     fs::remove_dir_all(place.env.repo().join(".git")).unwrap();
