@@ -57,7 +57,7 @@ impl LockOwner {
 
 impl std::fmt::Display for LockOwner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` (pid {}, since {})", self.command, self.process.pid, self.since)
+        write!(f, "`{}` (pid {}, since {:.0})", self.command, self.process.pid, self.since)
     }
 }
 

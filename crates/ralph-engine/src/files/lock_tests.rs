@@ -17,7 +17,7 @@ fn temp() -> (TempDir, Utf8PathBuf) {
 }
 
 fn since() -> Timestamp {
-    "2026-01-02T03:04:05Z".parse().unwrap()
+    "2026-01-02T03:04:05.678901234Z".parse().unwrap()
 }
 
 fn me() -> LockOwner {

@@ -48,12 +48,24 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
     })?;
     let verdicts: Vec<bool> = checks.iter().filter_map(|(_, check)| check.holds()).collect();
     if verdicts.is_empty() {
-        render::important(
-            "no receipt; `git fetch origin refs/notes/ralph:refs/notes/ralph` brings those of a remote",
-        );
+        render::important(&match a_remote(&room) {
+            Some(remote) => format!(
+                "no receipt; `git fetch {remote} refs/notes/ralph:refs/notes/ralph` fetches those of the remote"
+            ),
+            None => "no receipt".to_owned(),
+        });
         return Ok(Exit::Usage);
     }
     Ok(if verdicts.iter().all(|holds| *holds) { Exit::Done } else { Exit::Unfinished })
+}
+
+/// Returns the name of a remote that the repository has branches of.
+fn a_remote(room: &GateRoom) -> Option<String> {
+    let refs = room.repository.git.refs().ok()?;
+    refs.refs.iter().find_map(|found| {
+        let (remote, _) = found.name.strip_prefix("refs/remotes/")?.split_once('/')?;
+        Some(remote.to_owned())
+    })
 }
 
 /// Returns the receipts' commands that the trusted configuration does not run, formatted for display.

@@ -82,6 +82,9 @@ fn receipts_are_checked_on_a_fresh_clone_without_any_configuration() {
     attest(&gated, &["./check"], Attribution::Passed, 3);
     gated.write("work", "2");
     gated.commit("more work, no receipt");
+    let without_remote = verify(&gated, &text(&gated.place.env.repo()), &["HEAD"]);
+    assert_eq!(without_remote.status.code(), Some(2), "{without_remote}");
+    assert!(!without_remote.stderr.contains("git fetch"), "{without_remote}");
     let clone = text(&gated.place.path("clone"));
     gated.place.env.git(&["clone", "--quiet", ".", &clone]);
     let bare = verify(&gated, &clone, &["HEAD~1"]);
