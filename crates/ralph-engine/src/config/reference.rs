@@ -121,7 +121,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "agents.*.limit_patterns",
-        "Phrases in the output of this agent that mean a usage limit, in any case, beside the built-in ones.",
+        "Phrases in the output of this agent that mean a usage limit, in any case, in addition to the built-in ones.",
     ),
     (
         "agents.*.final",

@@ -171,7 +171,7 @@ impl fmt::Display for InitNote {
             InitNote::ToolMeetsHome { tool: "setuptools", home, .. } => {
                 write!(
                     f,
-                    "setuptools discovers packages by itself and would treat `{home}/` as one"
+                    "setuptools discovers packages automatically and would treat `{home}/` as one"
                 )
             }
             InitNote::ToolMeetsHome { tool, home, .. } => {

@@ -34,7 +34,7 @@ impl NewSettings<'_> {
             line(&mut text, &format!("home = {}", render_string(home)));
         }
         if let Some(mailbox) = self.mailbox {
-            text.push_str("\n# The usual place, .ralph, belongs to another tool.\n");
+            text.push_str("\n# The default, .ralph, belongs to another tool.\n");
             line(&mut text, &format!("mailbox = {}", render_string(mailbox)));
         }
         render_checkout(&mut text, &self.suggestions.checkout);

@@ -103,7 +103,7 @@ impl TrackedRepository {
             (_, Err(_)) => format!("cannot return to the branch `{short}`: {problem}"),
             (None, Ok(())) => format!("returned to the branch `{short}`"),
             (Some(saved), Ok(())) => format!(
-                "what the run left uncommitted was in the way of returning to `{short}`; it is saved in {}",
+                "files that the run left uncommitted blocked the return to `{short}`; they are saved in {}",
                 saved.name
             ),
         })

@@ -61,7 +61,7 @@ impl Triggers {
     pub fn explain(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.map_was_missing {
-            lines.push("there was no codebase map".to_owned());
+            lines.push("the codebase map was missing".to_owned());
         } else if self.is_stale() {
             lines.push(match self.last_entry {
                 None => "the codebase map has no dated entry".to_owned(),

@@ -47,7 +47,7 @@ fn the_reasons_name_age_topics_and_what_the_planner_says() {
             "the planner says: the login is unclear",
         ]
     );
-    assert_eq!(triggers(true, None, &[], false).explain(), ["there was no codebase map"]);
+    assert_eq!(triggers(true, None, &[], false).explain(), ["the codebase map was missing"]);
     assert_eq!(
         triggers(false, None, &[], true).explain()[0],
         "the codebase map has no dated entry"

@@ -493,7 +493,7 @@ impl fmt::Display for VerifierQuestion {
             ),
             VerifierQuestion::Merged { commit, asked } => write!(
                 f,
-                "The work passes by itself. After it was merged with newer commits of the branch ({commit}): {asked}"
+                "The work passes on its own. After it was merged with newer commits of the branch ({commit}): {asked}"
             ),
             VerifierQuestion::Checks { asked, told, failing, hints } => {
                 if !asked.is_empty() {

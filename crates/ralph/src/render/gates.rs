@@ -52,11 +52,7 @@ impl GateScreen {
             }
         }
         for name in &assessment.unconcerned {
-            self.ui.labelled(
-                Tone::Faint,
-                "skipped",
-                &format!("{name}: skipped, no matching path changed"),
-            );
+            self.ui.labelled(Tone::Faint, "skipped", &format!("{name}: no change concerns it"));
         }
         self.show_checks(&assessment.checks);
         let red = |finding: &GateFinding| finding.attribution == Attribution::Failed;

@@ -339,7 +339,7 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                         format!("the last {times} attempts ended the same way")
                     }
                 };
-                ui.important(styled!("{} {spec}: {why}", ui.paint(Tone::Bad, "failed:")));
+                ui.important(styled!("{} {spec}: {why}", ui.paint(Tone::Bad, "[failed]")));
                 for (number, tried) in tries.iter().enumerate() {
                     let text = one_line(&tried.outcome, 200);
                     important(&format!("  {}. {}: {text}", number + 1, tried.phase));
@@ -347,27 +347,30 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                 important(&format!("  `ralph pipeline {}` resets its attempt count", spec.id()));
             }
             SpecEnd::Unusable { problem } => {
-                ui.important(styled!("{} {problem}", ui.paint(Tone::Bad, "failed:")));
+                ui.important(styled!("{} {problem}", ui.paint(Tone::Bad, "[failed]")));
             }
             SpecEnd::Stopped(stop) => {
                 let retry = format!("ralph pipeline {}", spec.id());
                 let (_, text, then) = stop::describe(stop, "ralph pipeline", &retry);
                 match stop {
                     Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => {
-                        ui.important(styled!("{} {spec}: {text}", ui.paint(Tone::Bad, "stopped:")));
+                        ui.important(styled!(
+                            "{} {spec}: {text}",
+                            ui.paint(Tone::Bad, "[stopped]")
+                        ));
                         if let Some(then) = then {
                             ui.important(then);
                         }
                     }
                     Stop::Unexplained { question, .. } => {
-                        let label = ui.paint(Tone::Attention, "waiting:");
+                        let label = ui.paint(Tone::Attention, "[waiting]");
                         ui.important(styled!("{label} {spec}: {}", one_line(question, 1500)));
                         if let Some(then) = then {
                             ui.important(then);
                         }
                     }
                     Stop::Waiting { question, .. } => {
-                        let label = ui.paint(Tone::Attention, "waiting:");
+                        let label = ui.paint(Tone::Attention, "[waiting]");
                         ui.important(styled!("{label} {spec}: {}", one_line(question, 600)));
                         let id = spec.run_id();
                         important(&format!(

@@ -208,7 +208,7 @@ fn leftovers_that_are_in_the_way_of_the_branch_are_saved() {
     let stage = committed();
     let work = "git checkout -q -b feat; ok; echo left >>work.txt; claim";
     let ended = stage.pipeline(&["--agent-cmd", &agent(&stage, work), "--max-attempts", "1"]);
-    ended.exits(0).says("in the way of returning to `main`");
+    ended.exits(0).says("blocked the return to `main`");
     assert_eq!(stage.git(&["branch", "--show-current"]).trim(), "main");
     let saved = stage.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/saved"]);
     let left = stage.git(&["show", &format!("{}:work.txt", saved.lines().next().unwrap())]);

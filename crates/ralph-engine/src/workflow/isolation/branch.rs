@@ -112,7 +112,7 @@ pub(super) fn run_branch(
         if let Some(other) = git.refs()?.refs.iter().find(|other| in_the_way(&other.name)) {
             let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
             return Err(WorkflowError::Branch(format!(
-                "the branch `{}` cannot be made, because there is a branch `{}`: rename that one, or name another with \
+                "the branch `{}` cannot be created, because the branch `{}` exists: rename that one, or choose another with \
                  `--onto`",
                 short(&name),
                 short(&other.name)

@@ -539,7 +539,7 @@ impl Clones {
             Obstacle::Rejected { reasons } => {
                 let reasons: Vec<String> = reasons.iter().map(Reason::for_agent).collect();
                 format!(
-                    "Your work passes by itself, but not together with newer commits of the branch:\n\n{}\n\n{merge}",
+                    "Your work passes on its own, but not together with newer commits of the branch:\n\n{}\n\n{merge}",
                     reasons.join("\n\n")
                 )
             }

@@ -191,7 +191,7 @@ impl CheckedMerge {
         let mut text =
             format!("your newer commits were merged with landed work ({id}): {}", self.level);
         if !self.red_before.is_empty() {
-            text = format!("{text}; red on your branch by itself: {}", self.red_before.join(", "));
+            text = format!("{text}; already red on your branch: {}", self.red_before.join(", "));
         }
         text
     }

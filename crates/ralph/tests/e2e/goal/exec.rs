@@ -43,7 +43,7 @@ fn each_step_is_asked_about_and_no_prints_what_to_do_next() {
     let desk = desk(&uncertain(), None);
     let said = desk.typed(0, &["exec", GOAL], "\ny\nn\nn\n");
     for shown in [
-        "there was no codebase map",
+        "the codebase map was missing",
         "the planner is uncertain about: themes",
         "the planner says: colours are everywhere",
         "at most 11 iterations (11 unchecked under Next Topics)",
@@ -58,7 +58,7 @@ fn each_step_is_asked_about_and_no_prints_what_to_do_next() {
     assert_eq!(desk.roles(), ["interviewer"]);
     let transcript = desk.transcript();
     for kept in [
-        "there was no codebase map",
+        "the codebase map was missing",
         "the planner is uncertain about: themes",
         "colours are everywhere",
         "Run `ralph understand` now?",
