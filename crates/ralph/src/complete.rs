@@ -107,6 +107,14 @@ pub(crate) fn items() -> ArgValueCandidates {
     })
 }
 
+/// Items with an open question, each with it.
+pub(crate) fn questions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Some(board) = setup().and_then(|setup| setup.board().ok()) else { return Vec::new() };
+        board.open_questions().map(|asked| candidate(&asked.item, &asked.text)).collect()
+    })
+}
+
 fn candidate(id: &str, about: &str) -> CompletionCandidate {
     CompletionCandidate::new(id).help(Some(one_line(about, 60).into()))
 }

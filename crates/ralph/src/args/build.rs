@@ -38,7 +38,7 @@ pub(crate) struct PlanArgs {
 )]
 pub(crate) struct BuildArgs {
     /// Spec to plan first if it has no tasks, and the maximum number of runs [default: until complete, at most 200]
-    #[arg(value_name = "[SPEC] [N]", num_args = 0..=2)]
+    #[arg(value_name = "[SPEC] [N]", num_args = 0..=2, add = complete::specs())]
     pub(crate) words: Vec<String>,
     /// Maximum number of runs; overrides N
     #[arg(long, value_name = "N")]

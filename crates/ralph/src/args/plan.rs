@@ -169,6 +169,7 @@ pub(crate) enum IssueCommand {
 #[command(after_help = "Example:\n  ralph set-spec 0001-login.md")]
 pub(crate) struct SetSpecArgs {
     /// Spec file
+    #[arg(add = complete::specs())]
     pub(crate) file: String,
     /// Cancel unfinished tasks of another spec
     #[arg(long)]
@@ -188,6 +189,7 @@ pub(crate) struct AnswerArgs {
         required = true,
         allow_hyphen_values = true,
         value_parser = free_text,
+        add = complete::questions(),
     )]
     pub(crate) words: Vec<String>,
 }

@@ -263,6 +263,8 @@ fn a_shell_completes_commands_specs_tasks_agents_and_roles() {
         (&["ralph", "pip"][..], "pipeline"),
         (&["ralph", "pipeline", ""], "0001-greet"),
         (&["ralph", "specs", "show", "00"], "0001-greet"),
+        (&["ralph", "build", ""], "0001-greet"),
+        (&["ralph", "set-spec", ""], "0001-greet"),
         (&["ralph", "task", "done", ""], "t-aaaa"),
         (&["ralph", "pipeline", "--agent", ""], "mine"),
         (&["ralph", "sandbox", "--role", "ver"], "verifier"),
