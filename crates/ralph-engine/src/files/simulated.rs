@@ -369,10 +369,11 @@ pub(crate) fn get(path: &Utf8Path) -> Option<Vec<u8>> {
     })
 }
 
-/// Calls a function for each file below a directory, with its relative path: content, inode, and change counter.
+/// Calls a function for each file below a directory, with its relative path: content, inode, and change counter. The
+/// directory's path may end in a slash, as one does to which an empty name was joined.
 pub(crate) fn each_file_below(directory: &Utf8Path, mut take: impl FnMut(&str, &[u8], (u64, u64))) {
     with(|disk| {
-        let start = format!("{directory}/");
+        let start = format!("{}/", directory.as_str().trim_end_matches('/'));
         for (name, node) in disk.names.range(start.clone()..) {
             let Some(below) = name.strip_prefix(&start) else { break };
             if let Node::File(number) = node {

@@ -104,6 +104,20 @@ fn what_was_removed_durably_stays_removed_when_the_power_fails() {
 }
 
 #[test]
+fn files_below_a_directory_are_found_however_its_path_ends() {
+    install(1, Timestamp::UNIX_EPOCH);
+    for name in ["one/file", "one/more/file", "one-more/file"] {
+        put(&at(name), Some(b"content"));
+    }
+    for directory in ["one", "one/"] {
+        let mut found = Vec::new();
+        each_file_below(&at(directory), |name, _, _| found.push(name.to_owned()));
+        assert_eq!(found, ["file", "more/file"], "{directory}");
+    }
+    uninstall();
+}
+
+#[test]
 fn a_full_disk_leaves_files_and_logs_whole() {
     install(1, Timestamp::UNIX_EPOCH);
     start_process(Vec::new());

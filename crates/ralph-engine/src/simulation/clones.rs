@@ -147,7 +147,9 @@ impl ItemClone for SimulatedClone {
     }
 
     fn leftovers(&self, message: &str) -> Result<Option<KeptLeftovers>, SlotError> {
-        let paths: Vec<PathBuf> = self.git.status()?.into_iter().map(|entry| entry.path).collect();
+        let status = self.git.status()?;
+        let mut paths: Vec<PathBuf> = status.into_iter().map(|entry| entry.path).collect();
+        paths.sort();
         let Some(parent) = self.git.head()?.id().cloned() else { return Ok(None) };
         if paths.is_empty() {
             return Ok(None);

@@ -1,6 +1,7 @@
 //! One suite for both gits: each scenario is played with the real git in a temporary directory and with the simulated
 //! one, with equal observations. Commit ids are replaced by the order of their first appearance.
 
+mod clones;
 mod landing;
 
 use std::collections::{BTreeSet, HashMap};
@@ -522,7 +523,7 @@ fn others_work(stage: &mut Stage) {
 #[test]
 fn both_gits_are_seen_alike() {
     type Scenario = (&'static str, fn(&mut Stage));
-    let scenarios: [Scenario; 14] = [
+    let scenarios: [Scenario; 15] = [
         ("committing", committing),
         ("renaming", renaming),
         ("ancestry", ancestry),
@@ -537,6 +538,7 @@ fn both_gits_are_seen_alike() {
         ("merging for a landing", landing::merging_for_a_landing),
         ("items in flight", landing::items_in_flight),
         ("the copy of home", landing::the_copy_of_home),
+        ("a clone for one item after the other", clones::one_item_after_the_other),
     ];
     for (name, play) in scenarios {
         let [real, simulated] = [Stage::real, Stage::simulated].map(|bench| {

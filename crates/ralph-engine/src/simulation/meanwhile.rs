@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use camino::Utf8Path;
 use ralph_model::plan::Plan;
 use ralph_model::prd::{PRD_FILE, Prd};
 
@@ -162,6 +163,16 @@ impl Meanwhile {
         }
     }
 
+    /// Whether they withdrew any item.
+    pub(super) fn has_withdrawn(&self) -> bool {
+        self.withdrawn.borrow().is_some()
+    }
+
+    /// Whether they withdrew the item of this name.
+    pub(super) fn has_withdrawn_item(&self, key: &str) -> bool {
+        self.withdrawn.borrow().as_deref() == Some(&*format!("work/{key}.txt"))
+    }
+
     /// Whether a file of the checkout is the person's doing.
     pub(super) fn is_persons(name: &str) -> bool {
         name.starts_with("persons-")
@@ -183,27 +194,7 @@ impl Meanwhile {
         let Some(state) = state else { return wrong };
         let place = RunResources::simulated(state).expect("the disk has room");
         let environment = Environment::default();
-        let context = GateContext {
-            item: None,
-            state,
-            place: &place,
-            environment: &environment,
-            pass: &config.env_pass,
-            workspace: &self.git.root,
-            boundary: InForce::Off,
-            sandbox: &config.sandbox,
-            writable: &config.writable,
-            interrupt_grace: config.limits.interrupt_grace,
-            terminate_grace: config.limits.terminate_grace,
-            log: config.limits.log,
-            clock: &SimulatedClock,
-            command: "ralph land",
-            signals: None,
-            extent: Extent::All,
-            copy: &config.checkout.copy,
-            slot: None,
-            built_in: None,
-        };
+        let context = gate_context(config, state, &place, &environment, &self.git.root);
         let pinned = PinnedGates::of(config);
         let brought = repository.bring_along(|newer| {
             newer.assess(&context, &pinned, &mut |_| Ok(())).map_err(WorkflowError::from)
@@ -258,5 +249,36 @@ impl Meanwhile {
             found.push(message);
         }
         wrong
+    }
+}
+
+/// What `ralph land` runs gates with.
+pub(super) fn gate_context<'a>(
+    config: &'a Config,
+    state: &'a State,
+    place: &'a RunResources,
+    environment: &'a Environment,
+    workspace: &'a Utf8Path,
+) -> GateContext<'a> {
+    GateContext {
+        item: None,
+        state,
+        place,
+        environment,
+        pass: &config.env_pass,
+        workspace,
+        boundary: InForce::Off,
+        sandbox: &config.sandbox,
+        writable: &config.writable,
+        interrupt_grace: config.limits.interrupt_grace,
+        terminate_grace: config.limits.terminate_grace,
+        log: config.limits.log,
+        clock: &SimulatedClock,
+        command: "ralph land",
+        signals: None,
+        extent: Extent::All,
+        copy: &config.checkout.copy,
+        slot: None,
+        built_in: None,
     }
 }

@@ -163,6 +163,9 @@ pub(super) fn check(world: &World) -> Vec<String> {
 /// Returns how a disturbed story differs from the same story undisturbed.
 pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
     let found = Summary::of(disturbed);
+    if disturbed.meanwhile.has_withdrawn() {
+        return Vec::new();
+    }
     if disturbed.story.is_hopeless() {
         let is_done = |summary: &Summary| {
             ["complete", "completed"].contains(&summary.end.as_str())
@@ -175,11 +178,10 @@ pub(super) fn compare(expected: &Summary, disturbed: &World) -> Vec<String> {
         };
     }
     let in_place = !disturbed.story.in_clones;
-    if disturbed.story.has_withdrawal()
-        || in_place
-            && (disturbed.story.sweeps_up_broken_work()
-                || disturbed.story.meets_broken_work()
-                || disturbed.story.stops_with_broken_work())
+    if in_place
+        && (disturbed.story.sweeps_up_broken_work()
+            || disturbed.story.meets_broken_work()
+            || disturbed.story.stops_with_broken_work())
     {
         return Vec::new();
     }
@@ -371,6 +373,7 @@ fn check_results(world: &World, wrong: &mut Vec<String>) {
             let is_built = |name: &String| {
                 world.performances.iter().any(|known| known.key == *name)
                     && !world.agreed.contains(name)
+                    && !world.meanwhile.has_withdrawn_item(name)
             };
             for name in world.story.task_names().into_iter().filter(is_built) {
                 let has_good = |name: &str| {
@@ -472,6 +475,7 @@ fn check_progress(world: &World, wrong: &mut Vec<String>) {
 /// Pauses grow with every consecutive failure, and no run starts while a known limit is in force.
 fn check_waits(world: &World, wrong: &mut Vec<String>) {
     const LONGEST: u64 = 60;
+    // By item: what another one came to in between may have ended a row of failures.
     let mut last: BTreeMap<(Option<String>, bool), u64> = BTreeMap::new();
     let mut process = None;
     for entry in &world.journal {
@@ -488,7 +492,7 @@ fn check_waits(world: &World, wrong: &mut Vec<String>) {
                     // The failure was judged: earlier troubles no longer count.
                     last.retain(|(_, is_trouble), _| !is_trouble);
                 }
-                let before = last.insert((wait.spec.clone(), is_trouble), seconds);
+                let before = last.insert((wait.item.clone(), is_trouble), seconds);
                 if before.is_some_and(|before| seconds <= before && seconds < LONGEST) {
                     wrong.push(format!(
                         "a pause of {seconds} s follows one of {} s",

@@ -66,7 +66,10 @@ fn smaller_than(story: &Story) -> Vec<Story> {
     push(&|story| story.dirt.clear());
     push(&|story| story.answers = Answers::Strict);
     push(&|story| story.person_adds = false);
-    push(&|story| story.in_clones = false);
+    // The person acts only beside clones.
+    if !story.has_persons_act() {
+        push(&|story| story.in_clones = false);
+    }
     push(&|story| story.has_gates = false);
     push(&|story| {
         story.kind = match story.kind {

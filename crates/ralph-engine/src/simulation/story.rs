@@ -386,10 +386,9 @@ impl Story {
         }
     }
 
-    /// Whether the person withdraws an item.
-    pub(super) fn has_withdrawal(&self) -> bool {
-        let withdraws = PersonsAct::ALL.iter().position(|act| *act == PersonsAct::Withdraws);
-        self.has_fault(|fault| matches!(fault, Fault::Person { act } if Some(act) == withdraws))
+    /// Whether the person acts while agents are at work.
+    pub(super) fn has_persons_act(&self) -> bool {
+        self.has_fault(|fault| matches!(fault, Fault::Person { .. }))
     }
 
     /// Whether a fault of a kind is planned.

@@ -178,7 +178,7 @@ fn prd(stories: usize) -> Prd {
 }
 
 /// The configuration of all stories, before their own settings.
-fn base_config() -> Config {
+pub(super) fn base_config() -> Config {
     thread_local! {
         static CONFIG: Config = {
             let directory = tempfile::tempdir().expect("a directory can be made");
