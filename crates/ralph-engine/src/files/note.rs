@@ -1,6 +1,6 @@
 //! One-line notes that are rewritten often: in place, in one write, without creating or removing a file each time.
 //!
-//! A note is not synced, and a crash during the write may corrupt it, so it may only contain what its reader can verify
+//! A note is not synced unless it is asked for, and a crash during the write may corrupt it, so it may only contain what its reader can verify
 //! (a digest, a document). Leftover bytes of a longer note follow the end of the line; readers ignore them.
 
 use std::io::{self, Read};
@@ -19,6 +19,17 @@ pub(crate) fn write_note(path: &Utf8Path, line: &str) -> Result<(), PathError> {
     let error = |source: io::Error| PathError::new("write", path, source);
     let file = open_privately(path, "write", |path| open_to_patch(path, true))?;
     file.write_all_at(format!("{line}\n").as_bytes(), 0).map_err(error)?;
+    fault::after_write();
+    Ok(())
+}
+
+/// Makes the content of a note durable, if there is one. Its name is as durable as its directory.
+pub(crate) fn sync_note(path: &Utf8Path) -> Result<(), PathError> {
+    let error = |source: io::Error| PathError::new("write", path, source);
+    match open_to_patch(path, false) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.and_then(|file| file.sync_data()).map_err(error)?,
+    }
     fault::after_write();
     Ok(())
 }

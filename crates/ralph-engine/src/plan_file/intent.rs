@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::files::PathError;
-use crate::files::note::{clear_note, read_note, write_note};
+use crate::files::note::{clear_note, read_note, sync_note, write_note};
 use crate::state::State;
 
 /// A change to be committed.
@@ -30,8 +30,13 @@ impl Intent {
         let intent = Intent { message: message.to_owned(), digest: digest.to_owned() };
         let text = serde_json::to_string(&intent).expect("it is plain data");
         // After a power failure there may be a note without a change, or a change without a note: either only costs the
-        // message.
+        // message, or in the draft of home the change, whose writer died before it had told anybody of it.
         write_note(&place(state, plan), &text)
+    }
+
+    /// Makes the note durable: what it is about has been acknowledged already, and is about to be nowhere else.
+    pub(super) fn keep(state: &State, plan: &Utf8Path) -> Result<(), PathError> {
+        sync_note(&place(state, plan))
     }
 
     /// Returns the note of a dead writer. A damaged one is ignored.

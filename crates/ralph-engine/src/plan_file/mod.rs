@@ -261,6 +261,8 @@ impl PlanFile {
             return written;
         }
         *self.later() = changes.to_vec();
+        // A start restores the draft of home to its last commit, but for a plan that is as noted.
+        Intent::keep(&self.state, &self.path)?;
         Ok(Draft::forget(&self.state, &self.path)?)
     }
 

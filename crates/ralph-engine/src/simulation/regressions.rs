@@ -116,6 +116,8 @@ fn stories_in_clones_that_once_went_wrong_hold() {
         700_095, 41_001_824, 41_002_212,
         // Oracle: a withdrawn task was missed in the work, and a withdrawn item without hope in the end.
         41_001_379, 41_000_894, 41_001_684,
+        // What a run had asked for was lost with the power, before the plan that it had been written to was committed.
+        42_004_642, 42_009_490,
         // Oracle: a pause after trouble was compared with one for another story.
         41_003_184,
     ];
@@ -177,6 +179,15 @@ fn work_in_clones_lands_once_wherever_it_is_disturbed() {
             holds_with_a_fault_after_some_effects(&story, fault, 1 + offset as u64, 13);
         }
     }
+}
+
+/// The plan that a request was written to is in the draft of home, which a start restores to its last commit.
+#[test]
+fn what_a_run_in_a_clone_asked_for_is_kept_wherever_power_is_lost() {
+    let with_issue = Act { ending: Ending::WithIssue, ..Act::HONEST };
+    let scripts: [(&str, Role, &[Act]); 1] = [("t1", Role::Builder, &[with_issue])];
+    let story = Story { in_clones: true, ..story(Kind::Build { tasks: 1 }, &scripts) };
+    holds_with_a_fault_after_each_effect(&story, Fault::PowerLoss);
 }
 
 /// The next item gets the clone of one that was withdrawn, and its agent commits all that it finds there.
