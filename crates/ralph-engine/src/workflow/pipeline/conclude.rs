@@ -24,6 +24,7 @@ use super::SpecEnd;
 use super::examination::commit_evidence;
 use super::phases::PLAN;
 use super::spec_work::SpecWork;
+use crate::defect::{Defect, is_put_back};
 use crate::judge::Said;
 use crate::run::RunResult;
 use crate::workflow::driver::{Turn, Void};
@@ -76,7 +77,9 @@ impl SpecWork<'_, '_, '_> {
         let phase = phase_of(result);
         // In place, an implementer may have left a branch checked out that does not have the spec.
         let has_own_tree = phase != Phase::Implement || !self.pipeline.project.is_in_place();
-        let is_removed = has_own_tree && self.is_removed(&markers)?;
+        let is_removed = has_own_tree
+            && self.is_removed(&markers)?
+            && !is_put_back(Defect::LandsWhatWasWithdrawn);
         if result.outcome == RunOutcome::Withdrawn || is_removed {
             // What is next is decided by what the person said.
             self.keep_given_up(phase)?;
