@@ -152,7 +152,6 @@ fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Op
     quiet_panics();
     let progress = Progress { failed: AtomicU64::new(u64::MAX), ..Progress::default() };
     let next = AtomicU64::new(0);
-    let in_place_only = std::env::var_os("RALPH_SIMULATE_IN_PLACE").is_some();
     let work = || loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let is_over = until.is_some_and(|until| Instant::now() > until);
@@ -160,9 +159,6 @@ fn simulate_from(first: u64, most: u64, until: Option<Instant>) -> (Progress, Op
             return;
         }
         let story = Story::of(first.wrapping_add(number));
-        if in_place_only && story.in_clones {
-            continue;
-        }
         let seed = story.seed;
         let told = tell_twice(story, Logging::Off);
         progress.stories.fetch_add(1, Ordering::Relaxed);
