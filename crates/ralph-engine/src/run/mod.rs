@@ -60,7 +60,7 @@ pub use resources::RunResources;
 pub(crate) use resources::{is_scratch, remove};
 pub(crate) use result::RunResult;
 pub(crate) use result::{RESULTS, UNCOMPARED};
-pub(crate) use wanted::{WantedItem, Wish};
+pub(crate) use wanted::{ReadWish, WantedItem, Wish};
 pub use watcher::parse_event_line;
 
 use crate::agent::{Adapter, DecodeContext};

@@ -15,8 +15,18 @@ use crate::git::Git;
 /// The polling interval of the branch.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Decides whether an item is wanted, from files of home at a commit.
-pub(crate) type Wish = fn(&[Option<Vec<u8>>], &str) -> bool;
+/// What a branch tells about an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Wanted,
+    /// A person decided on it: it is done, or deleted.
+    Decided,
+    /// The branch does not have it: it is not committed there yet, or it was removed.
+    Absent,
+}
+
+/// Reads what is told about an item from files of home at a commit.
+pub(crate) type ReadWish = fn(&[Option<Vec<u8>>], &str) -> Wish;
 
 /// An item, and where to find out whether it is wanted.
 #[derive(Clone, Debug)]
@@ -28,16 +38,16 @@ pub(crate) struct WantedItem {
     /// Files of home, by their paths in commits.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) id: String,
-    pub(crate) wish: Wish,
+    pub(crate) read: ReadWish,
 }
 
 impl WantedItem {
-    /// Whether the item is wanted according to the branch; `None` if unknown.
-    fn is_wanted(&self) -> Option<bool> {
+    /// Returns what the branch tells about the item; `None` if it cannot be read.
+    fn wish(&self) -> Option<Wish> {
         let commit = self.git.resolve(&self.branch).ok()??;
         let read = |path: &PathBuf| self.git.file_at(&commit, path).ok();
         let files: Option<Vec<Option<Vec<u8>>>> = self.files.iter().map(read).collect();
-        Some((self.wish)(&files?, &self.id))
+        Some((self.read)(&files?, &self.id))
     }
 
     /// Returns a value that changes whenever the branch does.
@@ -58,15 +68,21 @@ pub(super) struct WantedWatch<'a> {
     clock: &'a dyn Clock,
     stamp: Vec<Option<(u64, u64, i64, i64)>>,
     looked: Duration,
+    /// Whether the branch has had the item. What it never had is not removed from it.
+    was_there: bool,
     is_withdrawn: bool,
 }
 
 impl<'a> WantedWatch<'a> {
-    /// Begins to watch; `None` if the branch does not show the item as wanted to begin with.
+    /// Begins to watch; `None` if the branch shows the item as decided to begin with.
     pub(super) fn begin(wanted: &'a WantedItem, clock: &'a dyn Clock) -> Option<WantedWatch<'a>> {
-        let stamp = wanted.stamp();
-        let (looked, is_withdrawn) = (clock.monotonic(), false);
-        wanted.is_wanted()?.then_some(WantedWatch { wanted, clock, stamp, looked, is_withdrawn })
+        let (stamp, looked) = (wanted.stamp(), clock.monotonic());
+        let was_there = match wanted.wish()? {
+            Wish::Wanted => true,
+            Wish::Absent => false,
+            Wish::Decided => return None,
+        };
+        Some(WantedWatch { wanted, clock, stamp, looked, was_there, is_withdrawn: false })
     }
 
     /// Checks the branch if the interval has elapsed and it has moved; returns whether the item is no longer wanted.
@@ -79,7 +95,12 @@ impl<'a> WantedWatch<'a> {
         let stamp = self.wanted.stamp();
         if stamp != self.stamp {
             self.stamp = stamp;
-            self.is_withdrawn = self.wanted.is_wanted() == Some(false);
+            match self.wanted.wish() {
+                Some(Wish::Wanted) => self.was_there = true,
+                Some(Wish::Decided) => self.is_withdrawn = true,
+                Some(Wish::Absent) => self.is_withdrawn = self.was_there,
+                None => {}
+            }
         }
         self.is_withdrawn
     }

@@ -32,7 +32,7 @@ use crate::git::{Git, GitProgram, shown};
 use crate::home::{CONFIG_FILE, Home, stands_for};
 use crate::plan_file::PlanFile;
 use crate::prompts::{self, PromptProblem, Rules};
-use crate::run::{RESULTS, RunResult, WantedItem, Wish};
+use crate::run::{RESULTS, ReadWish, RunResult, WantedItem};
 use crate::session::{Opening, Session, SessionContext, SessionError, SessionRequest};
 use crate::state::State;
 
@@ -611,8 +611,8 @@ impl Project {
 
     /// Returns where the person says whether an item is still wanted, while runs work in clones: in files of home, named
     /// from there.
-    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
-        self.clones.as_ref()?.wanted(id, files, wish)
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], read: ReadWish) -> Option<WantedItem> {
+        self.clones.as_ref()?.wanted(id, files, read)
     }
 
     /// Keeps judged work of an item that has not landed, for the case that private state is lost.

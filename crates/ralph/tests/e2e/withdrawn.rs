@@ -10,7 +10,10 @@ const ENDLESS: &str = "write greeting.txt hello\ncommit \"half\" greeting.txt\nw
 
 /// Plays a spec until its implementer is running, then an action of the person; it ends by itself.
 fn withdrawn(person: impl FnOnce(&Stage)) -> (Stage, String) {
-    let stage = Stage::with("", "", &[ONE[0], "0002-other.md"]);
+    withdrawn_on(Stage::with("", "", &[ONE[0], "0002-other.md"]), person)
+}
+
+fn withdrawn_on(stage: Stage, person: impl FnOnce(&Stage)) -> (Stage, String) {
     stage.script(&willing(&[on("implementer", 1, ENDLESS)]));
     let running = stage.place.start(&["pipeline"]);
     stage.wait_in_slot("begun");
@@ -37,6 +40,19 @@ fn assert_kept(stage: &Stage, said: &str) {
 #[test]
 fn a_spec_that_is_marked_as_done_stops_its_run() {
     let (stage, said) = withdrawn(|stage| {
+        stage.ralph(&["specs", "mark-done", "1"]).exits(0);
+    });
+    assert_kept(&stage, &said);
+    assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+/// The branch has a spec that was not committed before the start only once it is done.
+#[test]
+fn a_spec_that_was_never_committed_is_marked_as_done_and_stops_its_run() {
+    let stage = Stage::with("", "", &["0002-other.md"]);
+    stage.spec(ONE[0]);
+    let (stage, said) = withdrawn_on(stage, |stage| {
+        assert_eq!(stage.git(&["ls-tree", "main", "ralph/specs/0001-greeting.md"]), "");
         stage.ralph(&["specs", "mark-done", "1"]).exits(0);
     });
     assert_kept(&stage, &said);

@@ -3,18 +3,18 @@
 //! That nothing has to change is never taken at the builder's word: a verifier gives its opinion first. Work that could not
 //! be judged is judged once more before a person is asked about it again.
 
+use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::build::{Acceptance, Rejection, TaskClaim, TaskFact, TaskState, Work};
 use ralph_model::journal::{
     AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind,
     VerdictReached,
 };
-use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::plan::Plan;
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
 use super::judging::Person;
-use super::stages::is_pending;
+use super::stages::wish_of;
 use super::task_store::Healed;
 use super::{Build, BuildEnd, WORKFLOW};
 use crate::plan_file::PLAN_FILE;
@@ -229,7 +229,7 @@ impl Build<'_, '_> {
         let request =
             ReviewRequest { workflow: WORKFLOW, item: task, source, tasks: &tasks, base, pinned };
         if let Some(mut run) = review::task(self.session, self.project, &request)? {
-            run.wanted = self.project.wanted(task, &[PLAN_FILE], is_pending);
+            run.wanted = self.project.wanted(task, &[PLAN_FILE], wish_of);
             return self.start(run);
         }
         Ok(review::missing_work())

@@ -16,6 +16,7 @@ use super::task_store::TASKS;
 use super::{Build, BuildEnd, DEEPEST, WORKFLOW, channel, item_of};
 use crate::files::disk;
 use crate::plan_file::PLAN_FILE;
+use crate::run::Wish;
 use crate::session::AgentTask;
 use crate::specs;
 use crate::workflow::WorkflowError;
@@ -56,7 +57,7 @@ impl Build<'_, '_> {
         };
         let mut run = self.task(Role::Builder, &id, &context, &uncommitted);
         run.given = vec![id.clone()];
-        run.wanted = self.project.wanted(&id, &[PLAN_FILE], is_pending);
+        run.wanted = self.project.wanted(&id, &[PLAN_FILE], wish_of);
         run.variables = vec![("RALPH_TASK", id)];
         self.start(run)
     }
@@ -288,10 +289,20 @@ impl Build<'_, '_> {
     }
 }
 
-/// Tells whether a plan has a task among the pending ones.
-pub(super) fn is_pending(files: &[Option<Vec<u8>>], task: &str) -> bool {
+/// Returns what a plan tells about a task.
+pub(super) fn wish_of(files: &[Option<Vec<u8>>], task: &str) -> Wish {
     let plan = files.first().and_then(Option::as_deref).unwrap_or_default();
-    Plan::parse(plan).pending().iter().any(|pending| pending.id == task)
+    let plan = Plan::parse(plan);
+    let mut tombstones = plan.document().lines().iter().filter_map(Line::tombstone);
+    if plan.pending().iter().any(|pending| pending.id == task) {
+        Wish::Wanted
+    } else if plan.done_tasks().any(|done| done.id == task)
+        || tombstones.any(|tombstone| tombstone.id == task)
+    {
+        Wish::Decided
+    } else {
+        Wish::Absent
+    }
 }
 
 pub(super) fn json(value: &impl Serialize) -> String {

@@ -47,7 +47,7 @@ use crate::gates::start::StartPoint;
 use crate::git::commits::Signing;
 use crate::git::item_refs::ItemKey;
 use crate::git::{Git, GitProgram, Head, Oid, shown};
-use crate::run::{RunSlot, WantedItem, Wish};
+use crate::run::{ReadWish, RunSlot, WantedItem};
 use crate::session::SessionContext;
 use crate::state::State;
 
@@ -332,7 +332,7 @@ impl Clones {
     }
 
     /// Returns where the person says whether an item is still wanted.
-    pub(crate) fn wanted(&self, id: &str, files: &[&str], wish: Wish) -> Option<WantedItem> {
+    pub(crate) fn wanted(&self, id: &str, files: &[&str], read: ReadWish) -> Option<WantedItem> {
         let (draft, repository) = (self.draft.as_ref()?, self.with_home()?);
         let named = |file: &&str| draft.in_commit(&draft.home().join(file));
         Some(WantedItem {
@@ -340,7 +340,7 @@ impl Clones {
             branch: repository.branch.clone(),
             files: files.iter().map(named).collect(),
             id: id.to_owned(),
-            wish,
+            read,
         })
     }
 

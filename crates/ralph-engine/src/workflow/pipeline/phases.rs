@@ -14,7 +14,7 @@ use super::examination::commit_evidence;
 use super::spec_work::SpecWork;
 use super::{SpecEnd, WORKFLOW, list};
 use crate::defect::{Defect, is_put_back};
-use crate::run::WantedItem;
+use crate::run::{WantedItem, Wish};
 use crate::session::{AgentTask, TaskContract, TaskFile, TaskOutbox};
 use crate::specs::SPECS;
 use crate::workflow::driver::{Turn, WorkflowStep};
@@ -248,9 +248,11 @@ impl SpecWork<'_, '_, '_> {
         let below = |path: &str| format!("{SPECS}/{path}");
         let files = [below(self.spec.as_str()), below(&self.spec.done())];
         let files = files.each_ref().map(String::as_str);
-        self.pipeline
-            .project
-            .wanted(&self.item, &files, |files, _| matches!(files, [Some(_), None]))
+        self.pipeline.project.wanted(&self.item, &files, |files, _| match files {
+            [_, Some(_)] => Wish::Decided,
+            [Some(_), _] => Wish::Wanted,
+            _ => Wish::Absent,
+        })
     }
 
     /// Notes the phase that begins; returns the item, which attempt it is, and how many there are.
