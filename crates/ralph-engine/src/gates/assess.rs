@@ -22,7 +22,7 @@ use ralph_model::proof::ProofLevel;
 use ralph_model::receipt::{Caches, GateReceipt};
 
 use super::built_in;
-use super::checks::{CheckSurvey, ChecksRequest, Overlay};
+use super::checks::{CheckSurvey, ChecksRequest, Overlay, Trial};
 use super::pin::PinnedGates;
 use super::start::StartFinding;
 use super::workbench::{Workbench, lock_file};
@@ -407,18 +407,18 @@ impl<'a> Assessor<'a> {
             let further = if is_plain { for_plain.as_slice() } else { &[] };
             let trees = if was_red { &for_red } else { &for_green };
             let mut compared = None;
-            for (at, commit) in trees.iter().chain(further).enumerate() {
+            for (at, trial) in trees.iter().chain(further).enumerate() {
                 let result = match &reference {
                     // Nothing but checks differs: with the anchor's, it is the base.
                     Some(base) if is_base && at == 0 && !was_red => {
                         AnchoredRuns { gate: name, base: Some(base), over: base }.compare()
                     }
                     // What differs may be no check: then the gate's own run has said it.
-                    reference if commit == points.candidate => {
+                    reference if trial.commit == *points.candidate => {
                         let (base, over) = (reference.as_ref(), one.deciding());
                         AnchoredRuns { gate: name, base, over }.compare()
                     }
-                    reference => self.compared_at(&one.gate, commit, reference.as_ref(), tell)?,
+                    reference => self.compared_at(&one.gate, trial, reference.as_ref(), tell)?,
                 };
                 let holds = result.holds;
                 compared = Some(result);
@@ -443,12 +443,12 @@ impl<'a> Assessor<'a> {
     fn compared_at(
         &mut self,
         gate: &GateSpec,
-        commit: &Oid,
+        trial: &Trial,
         base: Option<&GateRun>,
         tell: Tell<'_>,
     ) -> Result<AnchoredGate, GateError> {
         let mut compare = |attempt, tell: Tell<'_>| -> Result<AnchoredGate, GateError> {
-            let over = self.at_overlay(gate, commit, attempt, tell)?;
+            let over = self.at_overlay(gate, trial, attempt, tell)?;
             Ok(AnchoredRuns { gate: &gate.name, base, over: &over }.compare())
         };
         let first = compare(GateAttempt::First, tell)?;
@@ -458,11 +458,15 @@ impl<'a> Assessor<'a> {
     fn at_overlay(
         &mut self,
         gate: &GateSpec,
-        commit: &Oid,
+        trial: &Trial,
         attempt: GateAttempt,
         tell: Tell<'_>,
     ) -> Result<GateRun, GateError> {
-        let started = self.begin(gate, commit, GatePoint::Overlay, attempt, tell)?;
+        let commit = &trial.commit;
+        let kept = trial.kept.clone();
+        let started =
+            GateStarted { kept, ..self.start_of(gate, commit, GatePoint::Overlay, attempt) };
+        self.tell_started(&started, tell)?;
         let run = self.overlay.run(gate, commit, tell)?;
         self.untold = Some((started, run.clone()));
         Ok(run)
@@ -578,17 +582,33 @@ impl<'a> Assessor<'a> {
         attempt: GateAttempt,
         tell: Tell<'_>,
     ) -> Result<GateStarted, GateError> {
-        self.tell_finished(None, tell)?;
-        let started = GateStarted {
+        let started = self.start_of(gate, commit, at, attempt);
+        self.tell_started(&started, tell)?;
+        Ok(started)
+    }
+
+    fn start_of(
+        &self,
+        gate: &GateSpec,
+        commit: &Oid,
+        at: GatePoint,
+        attempt: GateAttempt,
+    ) -> GateStarted {
+        GateStarted {
             item: self.context.item.map(str::to_owned),
             commit: commit.to_string(),
             at,
             gate: gate.name.clone(),
             attempt,
             argv: gate.argv().to_vec(),
-        };
+            kept: Vec::new(),
+        }
+    }
+
+    fn tell_started(&mut self, started: &GateStarted, tell: Tell<'_>) -> Result<(), GateError> {
+        self.tell_finished(None, tell)?;
         tell(JournalEvent::from(started.clone()))?;
-        Ok(started)
+        Ok(())
     }
 
     fn tell_finished(

@@ -77,6 +77,14 @@ pub struct ChecksRequest<'a> {
     pub allow: &'a [Glob],
 }
 
+/// A commit at which a gate runs once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trial {
+    pub(super) commit: Oid,
+    /// Files that differ from the anchor's and are the candidate's in it, although they may be checks.
+    pub(super) kept: Vec<String>,
+}
+
 /// A commit with the anchor's checks laid over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Overlay {
@@ -85,11 +93,11 @@ pub(super) struct Overlay {
     /// A commit of Ralph's own that has it, where it is another.
     pub(super) commit: Option<Oid>,
     /// Commits of Ralph's own, or the commit itself, that gates which passed at the base must pass at.
-    pub(super) for_green: Vec<Oid>,
+    pub(super) for_green: Vec<Trial>,
     /// The same for gates that did not pass at the base.
-    pub(super) for_red: Vec<Oid>,
+    pub(super) for_red: Vec<Trial>,
     /// Further ones for gates that passed at the base and tell nothing of their tests.
-    pub(super) for_plain: Vec<Oid>,
+    pub(super) for_plain: Vec<Trial>,
     pub(super) changed: Vec<ChangedCheck>,
     pub(super) allowed: Vec<(String, String)>,
     pub(super) hints: Vec<String>,
@@ -157,36 +165,42 @@ impl CheckSurvey<'_> {
         let tree = self.tree_laid(&commit_tree, &differing, &laid)?;
         let trials = Trials::of(&layout, &compared, &laid, &changed);
         let is_entry = |one: &ComparedPath| layout.is_entry_in_source(&one.path);
-        let trees = |trials: &[LeftPaths]| -> Result<Vec<Oid>, GitError> {
-            let leaving = |left: &LeftPaths| {
+        let trees = |trials: &[LeftPaths]| -> Result<Vec<(Oid, Vec<String>)>, GitError> {
+            let leaving = |left: &LeftPaths| -> Result<(Oid, Vec<String>), GitError> {
                 let becomes = |(at, laid): (usize, &Laid)| {
                     if left.contains(&at) { Laid::Candidate } else { laid.clone() }
                 };
                 let laid: Vec<Laid> = laid.iter().enumerate().map(becomes).collect();
-                self.tree_laid(&commit_tree, &differing, &laid)
+                let kept = left.iter().map(|at| compared[*at].path.clone()).collect();
+                Ok((self.tree_laid(&commit_tree, &differing, &laid)?, kept))
             };
             trials.iter().map(leaving).collect()
         };
-        let made = |trees: Vec<Oid>| -> Result<Vec<Oid>, GitError> {
-            let (mut commits, mut seen) = (Vec::new(), BTreeSet::new());
-            for one in trees {
+        let made = |trees: Vec<(Oid, Vec<String>)>| -> Result<Vec<Trial>, GitError> {
+            let (mut made, mut seen) = (Vec::new(), BTreeSet::new());
+            for (one, kept) in trees {
                 // Where nothing is laid over, there is nothing to try.
                 if tree == commit_tree || !seen.insert(one.to_string()) {
                     continue;
                 }
-                commits.push(if one == commit_tree {
+                let commit = if one == commit_tree {
                     commit.clone()
                 } else {
                     self.repository.mirror.twin_commit(commit, &one)?
-                });
+                };
+                made.push(Trial { commit, kept });
             }
-            Ok(commits)
+            Ok(made)
         };
         let (for_green, for_red) = (made(trees(&trials.green)?)?, made(trees(&trials.red)?)?);
         let for_plain = made(trees(&trials.plain)?)?;
         let entries = compared.iter().filter(|one| is_entry(one) && one.in_anchor);
         let entries = entries.map(|one| one.path.clone()).chain(examples).collect();
-        let own = if tree == commit_tree { None } else { for_green.first().cloned() };
+        let own = if tree == commit_tree {
+            None
+        } else {
+            for_green.first().map(|one| one.commit.clone())
+        };
         let allowed = self.allowed(&changed);
         let hints = hints(&layout, &compared);
         Ok(Overlay {

@@ -201,6 +201,7 @@ impl JudgedRepository for SimulatedRepository {
                 gate: gate.name.clone(),
                 attempt,
                 argv: gate.argv().to_vec(),
+                kept: Vec::new(),
             };
             let first = started(GatePoint::Candidate, points.candidate, GateAttempt::First);
             let candidate = self.run_gate(context, &first, points.candidate, tell)?;

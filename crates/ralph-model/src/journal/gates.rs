@@ -63,6 +63,8 @@ event_data! {
         gate: String,
         attempt: GateAttempt,
         argv: Vec<String>,
+        /// With the anchor's checks: files that may be checks, and are the candidate's all the same.
+        kept: Vec<String>,
     }
 
     /// A gate has run.
@@ -72,6 +74,7 @@ event_data! {
         at: GatePoint,
         gate: String,
         attempt: GateAttempt,
+        kept: Vec<String>,
         /// `passed`, `proved_nothing`, `failed`, `timed_out` or `could_not_run`.
         status: String,
         /// How it failed, or why it could not run.
@@ -151,13 +154,14 @@ impl GateFinished {
         run: &GateRun,
         attribution: Option<&Attribution>,
     ) -> GateFinished {
-        let GateStarted { item, commit, at, gate, attempt, .. } = started.clone();
+        let GateStarted { item, commit, at, gate, attempt, kept, .. } = started.clone();
         GateFinished {
             item,
             commit,
             at,
             gate,
             attempt,
+            kept,
             status: run.status.name().to_owned(),
             reason: match &run.status {
                 GateStatus::Failed { exit } => Some(exit.to_string()),

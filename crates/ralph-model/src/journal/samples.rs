@@ -132,6 +132,7 @@ pub(crate) fn gate_started() -> GateStarted {
         gate: text("tests"),
         attempt: GateAttempt::First,
         argv: vec![text("cargo"), text("test")],
+        kept: Vec::new(),
     }
 }
 
@@ -142,6 +143,7 @@ pub(crate) fn gate_finished() -> GateFinished {
         at: GatePoint::Candidate,
         gate: text("tests"),
         attempt: GateAttempt::Again,
+        kept: Vec::new(),
         status: text("failed"),
         reason: some("exit 1"),
         attribution: some("regressed"),

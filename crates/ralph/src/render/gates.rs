@@ -112,7 +112,7 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
             ui.labelled(Tone::Active, "setup", &argv_text(&setup.argv));
         }
         JournalEvent::GateStarted(started) => {
-            let which = which(started.at, started.attempt);
+            let which = which(started.at, started.attempt, &started.kept);
             // A built-in check has no command.
             let command = match started.argv.as_slice() {
                 [] => String::new(),
@@ -130,7 +130,7 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
                 redraw("");
             }
             let (tone, label) = label_of(&finished.status);
-            let which = which(finished.at, finished.attempt);
+            let which = which(finished.at, finished.attempt, &finished.kept);
             ui.labelled(tone, label, &format!("{}{which}: {}", finished.gate, facts(finished)));
         }
         _ => return false,
@@ -138,15 +138,25 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
     true
 }
 
-const fn which(at: GatePoint, attempt: GateAttempt) -> &'static str {
-    match (at, attempt) {
-        (GatePoint::Base, _) => " (on base)",
-        (GatePoint::Overlay, GateAttempt::First) => " (with the original checks)",
-        (GatePoint::Overlay, _) => " (with the original checks, retry)",
-        (GatePoint::Candidate, GateAttempt::First) => "",
-        (GatePoint::Candidate, GateAttempt::Again) => " (retry)",
-        (GatePoint::Candidate, GateAttempt::Fresh) => " (retry without caches)",
-    }
+/// Says at what a gate runs. With the original checks it can run several times: they differ in the files that are the
+/// work's all the same.
+fn which(at: GatePoint, attempt: GateAttempt, kept: &[String]) -> String {
+    const NAMED: usize = 2;
+    let retry = match (at, attempt) {
+        (GatePoint::Base, _) => return " (on base)".to_owned(),
+        (GatePoint::Candidate, GateAttempt::First) => return String::new(),
+        (GatePoint::Candidate, GateAttempt::Again) => return " (retry)".to_owned(),
+        (GatePoint::Candidate, GateAttempt::Fresh) => return " (retry without caches)".to_owned(),
+        (GatePoint::Overlay, GateAttempt::First) => "",
+        (GatePoint::Overlay, _) => ", retry",
+    };
+    let names: Vec<&str> = kept.iter().take(NAMED).map(String::as_str).collect();
+    let but = match kept.len().saturating_sub(NAMED) {
+        _ if kept.is_empty() => String::new(),
+        0 => format!(", but {} of the work", names.join(", ")),
+        more => format!(", but {} and {more} more of the work", names.join(", ")),
+    };
+    format!(" (with the original checks{but}{retry})")
 }
 
 fn label_of(status: &str) -> (Tone, &'static str) {
