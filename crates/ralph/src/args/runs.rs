@@ -12,12 +12,12 @@ pub(crate) enum RunsCommand {
     /// Show a run, or all runs of an item: claim, decision, reason, cost, logs
     #[command(after_help = "Example:\n  ralph runs show 0001-greet")]
     Show(RunChoice),
-    /// Show rejected or waiting work as a diff against the item's base
+    /// Show work as a diff against the commit at which work on its item began
     #[command(
         after_help = "Example, complete and unescaped when piped:\n  ralph runs diff 0001-greet | git apply"
     )]
     Diff(RunsDiffArgs),
-    /// Create a branch with rejected or waiting work; never moves an existing branch
+    /// Create a branch with work, accepted or not; never moves an existing branch
     #[command(after_help = "Example:\n  ralph runs take 0001-greet rescue && git switch rescue")]
     Take(RunsTakeArgs),
     /// Show what the agent of a run did, event by event

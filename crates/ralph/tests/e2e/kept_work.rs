@@ -87,3 +87,23 @@ fn the_events_of_the_last_run_are_told_and_harmless() {
     let first: Value = serde_json::from_str(told.finished.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(first["event"]["id"], "s-rude", "{first}");
 }
+
+/// An accepted attempt builds on a rejected one: its diff is all of the work, and it is not called rejected.
+#[test]
+fn accepted_work_is_shown_from_where_its_item_began_and_is_called_accepted() {
+    let better = "write more.txt more\nwrite greeting.txt hello\nrun git add -A; git commit -qm better\n\
+                  final <<END\n${HEAD}\nI AM HYPER SURE I AM DONE!\nEND";
+    let script = willing(&[on("implementer", 1, RUDE), on("implementer", 2, better)]);
+    let stage = isolated(&script, GREETS, ONE);
+    stage.pipeline(&[]).exits(0);
+    let told = stage.ralph(&["runs", "diff", "0001-greeting"]);
+    told.exits(0).prints("+more").prints("bytes.bin");
+    let taken = stage.ralph(&["runs", "take", "0001-greeting"]);
+    taken.exits(0).prints("it was accepted, and your branch has it");
+    let runs = json(&stage, &["runs", "--json"]);
+    let rejected = runs[1]["id"].as_str().unwrap();
+    stage
+        .ralph(&["runs", "take", rejected, "rude"])
+        .exits(0)
+        .prints("it was not accepted; your branch");
+}

@@ -9,6 +9,7 @@ use super::{object, root_name};
 use crate::boundary;
 use crate::config::Config;
 use crate::gates::GateRepository;
+use crate::gates::receipt::read_receipt;
 use crate::git::patch::PatchForm;
 use crate::git::undo::RefReturn;
 use crate::git::{GitProgram, Oid};
@@ -35,6 +36,8 @@ pub struct KeptWork {
     pub base: Option<String>,
     /// Whether the checked-out branch has it.
     pub is_on_branch: bool,
+    /// Whether a receipt says that it was accepted.
+    pub has_receipt: bool,
     gates: GateRepository,
     id: Oid,
     base_id: Option<Oid>,
@@ -109,17 +112,25 @@ impl KeptWork {
             Some(head) => truth.is_ancestor(&id, head)?,
             None => false,
         };
-        let base_id = match (bases.get(&key(name)), &head) {
-            (Some(base), _) => Some(object(base)),
-            (None, Some(_)) if is_on_branch => None,
-            (None, Some(head)) => truth.merge_base(&id, head)?,
-            (None, None) => None,
+        // The clone of an accepted item is another's by now. Anyone can write a note, but this one only chooses a diff.
+        let receipt = read_receipt(&gates.git, &id).ok().flatten();
+        let recorded = receipt.as_ref().and_then(|receipt| {
+            let base = Oid::parse(receipt.base.commit.as_str().as_bytes())?;
+            truth.is_ancestor(&base, &id).is_ok_and(|is_below| is_below).then_some(base)
+        });
+        let base_id = match (recorded, bases.get(&key(name)), &head) {
+            (Some(base), ..) => Some(base),
+            (None, Some(base), _) => Some(object(base)),
+            (None, None, Some(_)) if is_on_branch => None,
+            (None, None, Some(head)) => truth.merge_base(&id, head)?,
+            (None, None, None) => None,
         };
         Ok(KeptWork {
             repository: name.to_owned(),
             commit: id.to_string(),
             base: base_id.as_ref().map(ToString::to_string),
             is_on_branch,
+            has_receipt: receipt.is_some(),
             gates: gates.clone(),
             id,
             base_id,

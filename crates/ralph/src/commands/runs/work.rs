@@ -2,6 +2,8 @@
 
 use ralph_engine::git::patch::PatchForm;
 use ralph_engine::workflow::isolation::kept::{KeptQuery, KeptWork, TakenBranch, find_kept};
+use ralph_model::board::RunView;
+use ralph_model::journal::VerdictKind;
 use serde::Serialize;
 
 use super::Chosen;
@@ -34,6 +36,21 @@ fn require(setup: &Setup, chosen: &Chosen<'_>) -> Result<KeptWork, CliError> {
             format!("no work of `{name}` is kept: it claimed no commit and its clone has none");
         CliError::failed(message).hint(format!("`ralph runs show {name}` says what happened"))
     })
+}
+
+/// Says what was decided on a work, and whether the person has it already.
+fn decision(work: &KeptWork, chosen: &Chosen<'_>) -> &'static str {
+    let mut of_it = chosen.runs.iter().filter(|run| commit_of(run) == Some(work.commit.as_str()));
+    let is_accepted = |run: &&RunView| {
+        let verdict = run.verdict.as_ref().map(|verdict| verdict.verdict);
+        run.landed.is_some() || verdict == Some(VerdictKind::Accepted)
+    };
+    match (work.has_receipt || of_it.any(is_accepted), work.is_on_branch) {
+        (true, true) => "it was accepted, and your branch has it",
+        (true, false) => "it was accepted",
+        (false, true) => "it was not accepted; your branch has it below the work that was",
+        (false, false) => "it was not accepted",
+    }
 }
 
 pub(super) fn diff(setup: &Setup, chosen: &Chosen<'_>, stat: bool) -> Result<Exit, CliError> {
@@ -76,7 +93,7 @@ pub(super) fn take(
         };
         vec![
             styled!("the branch `{branch}`{at} {done} {}", work.commit),
-            styled!("`git switch {branch}` checks it out; it was not accepted"),
+            styled!("`git switch {branch}` checks it out; {}", decision(&work, chosen)),
         ]
     })?;
     Ok(Exit::Done)
