@@ -37,7 +37,7 @@ pub fn select<'a>(specs: &'a [SpecPath], typed: &str) -> Result<&'a SpecPath, Se
 
 fn select_index(specs: &[SpecPath], typed: &str) -> Result<usize, SelectError> {
     let wish = Wish::read(typed);
-    for fits in [Wish::is_path, Wish::is_name, Wish::is_number] {
+    for fits in [Wish::is_path, Wish::is_name, Wish::is_number, Wish::is_name_alone] {
         let found: Vec<usize> = (0..specs.len()).filter(|at| fits(&wish, &specs[*at])).collect();
         match found[..] {
             [] => {}
@@ -103,6 +103,13 @@ impl Wish {
         is_number
             && (self.directories.is_empty() || self.is_in_area(spec))
             && compare_numbers(&self.name, spec.number()) == Ordering::Equal
+    }
+
+    /// Whether it is the name without its number.
+    fn is_name_alone(&self, spec: &SpecPath) -> bool {
+        let name = spec.id().strip_prefix(spec.number()).map(|rest| rest.trim_start_matches('-'));
+        let is_name = name.is_some_and(|name| !name.is_empty() && name == self.name);
+        is_name && (self.directories.is_empty() || self.is_in_area(spec))
     }
 
     /// Whether the directories match the spec's area, relative to `specs/` or through any directory of that name.

@@ -40,6 +40,9 @@ fn a_spec_is_found_by_whatever_names_only_it() {
         ("specs/area/3", "area/0003-foo.md"),
         ("0005-bar", "area/0005-bar.md"),
         ("5", "area/0005-bar.md"),
+        ("bar", "area/0005-bar.md"),
+        ("login.md", "0001-login.md"),
+        ("area/foo", "area/0003-foo.md"),
         // The path of one spec, and only the file name of the other.
         ("0003-foo.md", "0003-foo.md"),
         ("0003-foo", "0003-foo.md"),
@@ -51,6 +54,7 @@ fn a_spec_is_found_by_whatever_names_only_it() {
 #[test]
 fn what_fits_several_specs_lists_them() {
     assert_eq!(selected("0003"), "`0003` matches several specs: `0003-foo.md`, `area/0003-foo.md`");
+    assert_eq!(selected("foo"), "`foo` matches several specs: `0003-foo.md`, `area/0003-foo.md`");
     assert_eq!(selected("4"), "`4` matches several specs: `0004-one.md`, `0004-two.md`");
     let many: Vec<SpecPath> = (0..7).map(|n| format!("a{n}/0001-x.md").parse().unwrap()).collect();
     let error = select(&many, "0001-x").unwrap_err().to_string();
@@ -65,7 +69,7 @@ fn what_fits_none_lists_the_nearest() {
             "0007",
             "spec `0007` not found; did you mean `0001-login.md`, `0003-foo.md`, `area/0003-foo.md`, `0004-one.md`, `0004-two.md`",
         ),
-        ("bar", "spec `bar` not found; did you mean `area/0005-bar.md`"),
+        ("ba", "spec `ba` not found; did you mean `area/0005-bar.md`"),
         (
             "other/0003-foo.md",
             "spec `other/0003-foo.md` not found; did you mean `0003-foo.md`, `area/0003-foo.md`, `0004-two.md`",
