@@ -72,6 +72,14 @@ impl Cli {
     }
 }
 
+/// Reads a count of things of which there is at least one.
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err("a whole number from 1 is expected".to_owned()),
+    }
+}
+
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
@@ -433,7 +441,7 @@ pub(crate) struct AgentRunArgs {
     #[arg(long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
     /// Run the prompt N times, each in a new session; stops after three failures in a row
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) repeat: u32,
     /// Start no new run after this many tokens
     #[arg(long, value_name = "N")]

@@ -66,7 +66,7 @@ pub(crate) enum UnderstandChoice {
 #[command(after_help = "Examples:\n  ralph understand\n  ralph understand 3 --interactive")]
 pub(crate) struct UnderstandArgs {
     /// Maximum number of runs, one topic each [default: 10, or `MAX_ITERATIONS`]
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) iterations: Option<u32>,
     #[command(flatten)]
     pub(crate) rounds: RoundOptions,
@@ -93,7 +93,7 @@ pub(crate) struct IgnoredOptions {
 )]
 pub(crate) struct RunArgs {
     /// Maximum number of runs, one story each [default: 10, or `MAX_ITERATIONS`]
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) iterations: Option<u32>,
     /// Maximum story runs: auto (one per failing story), auto+K or a number
     #[arg(long, value_name = "N", conflicts_with = "iterations")]

@@ -33,7 +33,7 @@ pub(crate) struct LoopArgs {
     #[arg(long, conflicts_with_all = ["resume", "rollback"])]
     pub(crate) new: bool,
     /// Maximum number of iterations [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub(crate) max_iterations: Option<u32>,
     #[command(flatten)]
     pub(crate) run: RunOptions,

@@ -31,7 +31,7 @@ pub(crate) struct PipelineArgs {
     pub(crate) retry: bool,
     /// Attempts per spec, over all phases
     #[arg(long, value_name = "N", alias = "max-attempts-per-spec", default_value_t = DEFAULT_ATTEMPTS,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = crate::args::at_least_one)]
     pub(crate) max_attempts: u32,
     /// Continue with the next spec when one fails or waits for an answer
     #[arg(long)]

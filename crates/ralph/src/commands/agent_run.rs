@@ -131,7 +131,8 @@ fn read_prompt(args: &AgentRunArgs) -> Result<Vec<u8>, CliError> {
         }
     };
     if prompt.iter().all(u8::is_ascii_whitespace) {
-        return Err(CliError::usage("the prompt is empty"));
+        return Err(CliError::usage("the prompt is empty")
+            .hint("say in it what the agent is to do: `ralph agent run \"…\"`"));
     }
     Ok(prompt)
 }

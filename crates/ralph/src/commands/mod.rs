@@ -28,6 +28,7 @@ mod slots;
 mod specs;
 mod start_gates;
 mod status;
+mod tips;
 mod trust;
 mod unnamed;
 mod validate;
@@ -164,8 +165,10 @@ fn complain(args: &[OsString], error: &clap::Error) -> Exit {
     // The error repeats words of the command line, where a newline could imitate Ralph's own output.
     let typed: Vec<OsString> =
         args.iter().map(|word| shown(&word.to_string_lossy()).into_owned().into()).collect();
-    let error =
-        Cli::understand(&typed).err().map_or_else(|| error.to_string(), |error| error.to_string());
+    let error = match Cli::understand(&typed) {
+        Err(error) => tips::sensible(error).to_string(),
+        Ok(_) => error.to_string(),
+    };
     error.trim_end().lines().for_each(render::important);
     Exit::Usage
 }
