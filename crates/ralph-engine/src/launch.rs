@@ -12,6 +12,7 @@ use crate::agent::{ADAPTERS, Adapter, EnvLookup, adapter};
 use crate::boundary::InForce;
 use crate::config::{AgentChoice, AgentProgram, Config};
 use crate::outbox::Outbox;
+use crate::rehearsal;
 use crate::run::{Contract, Environment, RunRequest};
 
 /// An agent that is installed and can be started.
@@ -42,6 +43,9 @@ pub enum LaunchError {
     NoScript,
     #[error("the script `{script}` of the agent `rehearsal` does not exist")]
     MissingScript { script: Utf8PathBuf },
+    /// Told before any run: each would fail in the same way.
+    #[error("the agent `rehearsal` cannot play its script:\n{problems}")]
+    WrongScript { problems: String },
 }
 
 /// Explains why a cost is unknown.
@@ -67,6 +71,7 @@ impl LaunchError {
                 )
             }
             LaunchError::Untrusted { .. } => "`ralph trust` shows it and asks".to_owned(),
+            LaunchError::WrongScript { .. } => "correct these lines".to_owned(),
             LaunchError::NoScript | LaunchError::MissingScript { .. } => {
                 "name one with `script = \"…\"` in [agents.rehearsal]".to_owned()
             }
@@ -268,9 +273,11 @@ fn known(name: &str) -> &'static dyn Adapter {
 
 fn script(choice: &AgentChoice) -> Result<&Utf8Path, LaunchError> {
     let script = choice.script.as_deref().ok_or(LaunchError::NoScript)?;
-    if script.is_file() {
-        Ok(script)
-    } else {
-        Err(LaunchError::MissingScript { script: script.to_owned() })
+    if !script.is_file() {
+        return Err(LaunchError::MissingScript { script: script.to_owned() });
+    }
+    match rehearsal::problems(script) {
+        Some(problems) => Err(LaunchError::WrongScript { problems }),
+        None => Ok(script),
     }
 }

@@ -138,6 +138,15 @@ fn rehearse(request: &PlayRequest) -> Result<i32, PlayError> {
     Ok(0)
 }
 
+/// Returns what is wrong in a script, one line for each problem.
+pub(crate) fn problems(path: &Utf8Path) -> Option<String> {
+    match load(path) {
+        Err(error @ PlayError::Wrong { .. }) => Some(error.to_string()),
+        // Whether it can be read is told by the run.
+        _ => None,
+    }
+}
+
 fn load(path: &Utf8Path) -> Result<Script, PlayError> {
     let unreadable = |source| PlayError::Unreadable { path: path.to_owned(), source };
     let text = fs::read_to_string(path).map_err(unreadable)?;

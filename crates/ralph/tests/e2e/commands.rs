@@ -294,8 +294,37 @@ fn help_completions_and_manual_come_for_every_command() {
     let wrong = place.ralph(&["docter"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(wrong.to_string().contains("'doctor'"), "{wrong}");
+    // What is hardly like it, or hidden, is not suggested.
+    for (typed, tip) in [
+        (&["statsu"][..], Some("'status'")),
+        (&["nosuch"], None),
+        (&["run", "--foo"], None),
+        (&["demo", "--foo"], None),
+        (&["pipeline", "--max-attemps", "2"], Some("'--max-attempts'")),
+    ] {
+        let wrong = place.ralph(typed);
+        assert_eq!(wrong.status.code(), Some(2), "{wrong}");
+        let found =
+            wrong.stderr.lines().find_map(|line| line.trim().strip_prefix("tip: a similar "));
+        assert_eq!(found.and_then(|tip| tip.split_once(": ")).map(|(_, tip)| tip), tip, "{wrong}");
+    }
+    let none = place.ralph(&["pipeline", "--max-attempts", "0"]);
+    assert!(none.stderr.contains("a whole number from 1 is expected"), "{none}");
     let closed = format!("{RALPH} config | head -n 1; exit ${{PIPESTATUS[0]}}");
     let finished =
         run(&place.env, Path::new("/bin/bash"), &["-c", &closed], &place.variables(), "", PATIENCE);
     assert_eq!(finished.status.code(), Some(0), "{finished}");
+}
+
+/// Every run would fail in the same way: all that is wrong is told at once, before any.
+#[test]
+fn a_script_that_cannot_be_played_is_refused_with_all_its_errors() {
+    let place = Place::rehearsing("writ a b\nfinal ok\nfinel ok\n");
+    let refused = place.ralph(&["agent", "run", "hello"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused}");
+    for line in ["script:1: ", "script:3: "] {
+        assert!(refused.stderr.contains(line), "{refused}");
+    }
+    let runs = place.ralph(&["runs", "--json"]);
+    assert_eq!(runs.stdout.trim(), "[]", "{runs}");
 }

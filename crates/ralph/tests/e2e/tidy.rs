@@ -206,7 +206,7 @@ const ENGINE_EDGES: &[(&str, &str)] = &[
     ("init", "boundary config detect files git home mailbox plan_file"),
     ("journal", "config digest files subscriber"),
     ("judge", "boundary gates git"),
-    ("launch", "agent boundary config digest outbox run"),
+    ("launch", "agent boundary config digest outbox rehearsal run"),
     ("mailbox", "digest files"),
     ("outbox", "files"),
     ("plan_file", "boundary digest files git home repository specs state"),
