@@ -3,6 +3,7 @@
 //! They are stored in the journal, so they survive like it, and a live view knows them too. Every step is on disk
 //! before the call returns and before the board is updated.
 
+use ralph_model::answer::{TakenAs, taken_as};
 use ralph_model::board::Question;
 use ralph_model::item_name::meant;
 use ralph_model::journal::{
@@ -32,21 +33,53 @@ pub enum AnswerError {
     Ambiguous { item: String, open: Vec<Question> },
     #[error("several questions are open")]
     Several { open: Vec<Question> },
+    #[error("`{text}` begins like a yes but is not one")]
+    Unclear { text: String, question: Box<Question> },
     #[error(transparent)]
     Path(#[from] PathError),
 }
 
-/// Returns the places of the questions that a name stands for: a question's id, with or without its `q`, or an item.
+/// An answer that was recorded.
+#[derive(Debug)]
+pub struct RecordedAnswer {
+    pub question: Question,
+    pub taken_as: TakenAs,
+    /// The answer that it replaces.
+    pub instead_of: Option<String>,
+}
+
+/// Returns the places of the questions that a name stands for: a question's id, an item, or an id without its `q`.
 fn asked_by(open: &[Question], name: &str) -> Vec<usize> {
     if let Some(place) = open.iter().position(|found| found.id == name) {
         return vec![place];
     }
     let items: Vec<&str> = open.iter().map(|found| found.item.as_str()).collect();
-    let mut places = meant(&items, name);
+    let places = meant(&items, name);
+    if !places.is_empty() {
+        return places;
+    }
     let numbered = format!("q{name}");
-    places.extend(open.iter().position(|found| found.id == numbered));
-    places.dedup();
-    places
+    open.iter().position(|found| found.id == numbered).into_iter().collect()
+}
+
+/// Finds the question that is meant among some.
+fn find(among: &[Question], item: Option<&str>, text: &str) -> Result<Question, AnswerError> {
+    let open = || among.to_vec();
+    let place = match item {
+        _ if among.is_empty() => return Err(AnswerError::NoneOpen),
+        None if among.len() > 1 => return Err(AnswerError::Several { open: open() }),
+        // The name of the item alone is not an answer to its question.
+        None if among[0].item == text || among[0].id == text => {
+            return Err(AnswerError::NoText { item: text.to_owned(), open: open() });
+        }
+        None => 0,
+        Some(item) => match asked_by(among, item)[..] {
+            [place] => place,
+            [] => return Err(AnswerError::NotOpen { item: item.to_owned(), open: open() }),
+            _ => return Err(AnswerError::Ambiguous { item: item.to_owned(), open: open() }),
+        },
+    };
+    Ok(among[place].clone())
 }
 
 impl Questions<'_> {
@@ -79,33 +112,37 @@ impl Questions<'_> {
         Ok(())
     }
 
-    /// Answers the open question of an item, by its name or the question's id, or the only open one.
+    /// Answers the question of an item, by its name or the question's id, or the only open one. Until its workflow has
+    /// consumed it, a person's answer can be replaced by another.
     pub fn answer(
         &mut self,
         item: Option<&str>,
         text: &str,
         by: AnswerOrigin,
-    ) -> Result<Question, AnswerError> {
-        let mut open: Vec<Question> = self.journal.board().open_questions().cloned().collect();
-        let place = match item {
-            _ if open.is_empty() => return Err(AnswerError::NoneOpen),
-            None if open.len() > 1 => return Err(AnswerError::Several { open }),
-            // The name of the item alone is not an answer to its question.
-            None if open[0].item == text || open[0].id == text => {
-                return Err(AnswerError::NoText { item: text.to_owned(), open });
-            }
-            None => 0,
-            Some(item) => match asked_by(&open, item)[..] {
-                [place] => place,
-                [] => return Err(AnswerError::NotOpen { item: item.to_owned(), open }),
-                _ => return Err(AnswerError::Ambiguous { item: item.to_owned(), open }),
-            },
+    ) -> Result<RecordedAnswer, AnswerError> {
+        let board = self.journal.board();
+        let open: Vec<Question> = board.open_questions().cloned().collect();
+        let answered: Vec<Question> = match by {
+            AnswerOrigin::Harness => Vec::new(),
+            _ => board.answered_questions().cloned().collect(),
         };
-        let mut question = open.swap_remove(place);
+        let mut question = match find(&open, item, text) {
+            Err(AnswerError::NoneOpen | AnswerError::NotOpen { .. }) if !answered.is_empty() => {
+                match find(&answered, item, text) {
+                    Err(AnswerError::NotOpen { .. }) => find(&open, item, text),
+                    found => found,
+                }
+            }
+            found => found,
+        }?;
+        let taken_as = taken_as(question.kind.unwrap_or(QuestionKind::Other), text);
+        if taken_as == TakenAs::Unclear {
+            return Err(AnswerError::Unclear { text: text.to_owned(), question: question.into() });
+        }
         let (id, answer) = (question.id.clone(), text.to_owned());
         self.record(QuestionAnswered { id, answer, by: Some(by) })?;
-        question.answer = Some(text.to_owned());
-        Ok(question)
+        let instead_of = question.answer.replace(text.to_owned());
+        Ok(RecordedAnswer { question, taken_as, instead_of })
     }
 
     /// Returns the answer to an item's question of a kind. An answer to a question of another kind was acted on just
@@ -190,7 +227,9 @@ mod tests {
         }
 
         fn answer(&self, item: Option<&str>, text: &str) -> Result<Question, AnswerError> {
-            self.start(|questions| questions.answer(item, text, AnswerOrigin::Cli))
+            self.start(|questions| {
+                questions.answer(item, text, AnswerOrigin::Cli).map(|recorded| recorded.question)
+            })
         }
     }
 
@@ -241,6 +280,35 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_replaced_until_it_is_taken_and_what_begins_like_a_yes_replaces_nothing() {
+        let night = Night::new();
+        night.ask("a", "Try it again?");
+        night.answer(None, "yes").unwrap();
+        let error = night.answer(Some("a"), "yes please").unwrap_err();
+        assert!(matches!(error, AnswerError::Unclear { question, .. } if question.item == "a"));
+        let again = |item, text| {
+            night.start(|questions| questions.answer(item, text, AnswerOrigin::Cli).unwrap())
+        };
+        let second = again(Some("a"), "no");
+        assert_eq!((second.taken_as, second.instead_of.as_deref()), (TakenAs::No, Some("yes")));
+        let third = again(None, "use the table");
+        let told = (third.taken_as, third.instead_of.as_deref());
+        assert_eq!(told, (TakenAs::Text, Some("no")));
+        // What is open comes first, and the harness replaces nothing that a person said.
+        night.ask("b", "?");
+        assert_eq!(night.answer(None, "stop").unwrap().item, "b");
+        let by_harness = |questions: &mut Questions<'_>| {
+            questions.answer(Some("a"), "settled", AnswerOrigin::Harness).map(|_| ())
+        };
+        assert!(matches!(night.start(by_harness), Err(AnswerError::NoneOpen)));
+        assert!(matches!(night.answer(None, "x"), Err(AnswerError::Several { .. })));
+        let taken = night.start(|questions| questions.take_answer("a").unwrap()).unwrap();
+        assert_eq!(taken.answer.as_deref(), Some("use the table"));
+        let error = night.answer(Some("a"), "no").unwrap_err();
+        assert!(matches!(error, AnswerError::NoneOpen), "{error}");
+    }
+
+    #[test]
     fn a_question_that_is_settled_otherwise_is_withdrawn() {
         let night = Night::new();
         for answered in [false, true] {
@@ -278,5 +346,12 @@ mod tests {
             let items = ["0005-greet", "ralph/dark/US-001", "ralph/dark/US-002"];
             assert_eq!(night.answer(Some(name), "yes").unwrap().item, items[item], "{name}");
         }
+        // A number is an item's before it is a question's.
+        for item in ["0001-a", "0006-f"] {
+            night.ask(item, "Try it again?");
+        }
+        let fifth_and_sixth = ["0001-a", "0006-f"].map(|item| night.ask(item, "Really?").id);
+        assert_eq!(fifth_and_sixth, ["q6", "q7"]);
+        assert_eq!(night.answer(Some("6"), "yes").unwrap().item, "0006-f");
     }
 }

@@ -3,6 +3,7 @@
 //! Everything here is pure. This crate uses no files, clock, processes, environment or randomness; times and ids are
 //! arguments, so that a test can decide a whole night of runs in a millisecond.
 
+pub mod answer;
 pub mod board;
 pub mod build;
 pub mod channel;

@@ -107,11 +107,12 @@ pub(crate) fn items() -> ArgValueCandidates {
     })
 }
 
-/// Items with an open question, each with it.
+/// Items with a question that can be answered, each with its question.
 pub(crate) fn questions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let Some(board) = setup().and_then(|setup| setup.board().ok()) else { return Vec::new() };
-        board.open_questions().map(|asked| candidate(&asked.item, &asked.text)).collect()
+        let asked = board.open_questions().chain(board.answered_questions());
+        asked.map(|question| candidate(&question.item, &question.text)).collect()
     })
 }
 

@@ -48,6 +48,7 @@ use crate::git::{GitError, evidence::EvidenceError};
 use crate::home::in_persons_words;
 use crate::judge::JudgeError;
 use crate::plan_file::PlanFileError;
+use crate::questions::AnswerError;
 use crate::run::RunError;
 
 /// A workflow cannot continue. An agent's behaviour is never such an error.
@@ -127,6 +128,9 @@ pub enum WorkflowError {
     /// The person chose not to continue.
     #[error("nothing was done")]
     Declined,
+    /// A person's answer cannot be taken; their question stays open.
+    #[error(transparent)]
+    Answer(Box<AnswerError>),
     /// The mailbox cannot be Ralph's.
     #[error("`{path}` belongs to another tool")]
     ForeignMailbox { path: camino::Utf8PathBuf },
@@ -190,6 +194,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::NoSpace { .. }
         | WorkflowError::GateCannotRun(_)
         | WorkflowError::Declined
+        | WorkflowError::Answer(_)
         | WorkflowError::ForeignMailbox { .. }
         | WorkflowError::NotHere { .. }
         | WorkflowError::StateFile { .. } => Err(error),

@@ -321,10 +321,14 @@ impl Board {
         self.questions.unsettled().iter().filter(|question| question.answer.is_none())
     }
 
+    /// The answered questions whose workflows have not continued yet, oldest first.
+    pub fn answered_questions(&self) -> impl Iterator<Item = &Question> {
+        self.questions.unsettled().iter().filter(|question| question.answer.is_some())
+    }
+
     /// The answered question of an item whose workflow has not continued yet.
     pub fn answered(&self, item: &str) -> Option<&Question> {
-        let mut unsettled = self.questions.unsettled().iter();
-        unsettled.find(|question| question.item == item && question.answer.is_some())
+        self.answered_questions().find(|question| question.item == item)
     }
 
     /// The total number of questions asked.

@@ -1,7 +1,8 @@
 //! Questions to the person: those without an answer, and answers that their workflow has not consumed.
 //!
 //! An item has one question at a time: a new one replaces the old one, answered or not, because the work that the old
-//! one was about has continued since. The first answer counts.
+//! one was about has continued since. Of several answers the last one counts: a person can correct theirs until the workflow
+//! has continued.
 
 use jiff::Timestamp;
 
@@ -54,7 +55,7 @@ impl QuestionLog {
             JournalEvent::QuestionAnswered(answered) => {
                 let mut known = self.unsettled.iter_mut();
                 if let Some(question) = known.find(|question| question.id == answered.id) {
-                    question.answer.get_or_insert_with(|| answered.answer.clone());
+                    question.answer = Some(answered.answer.clone());
                 }
             }
             JournalEvent::AnswerTaken(taken) => {
@@ -149,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_counts_and_answers_to_nothing_are_passed_over() {
+    fn the_last_answer_counts_and_answers_to_nothing_are_passed_over() {
         let board = fold(&[
             answered("q9", "?"),
             asked("q1", "a"),
             answered("q1", "yes"),
             answered("q1", "no"),
         ]);
-        assert_eq!(board.answered("a").unwrap().answer.as_deref(), Some("yes"));
+        assert_eq!(board.answered("a").unwrap().answer.as_deref(), Some("no"));
         let mut empty = Board::default();
         empty.apply(&entry(0, taken("q1")));
         assert_eq!(empty.open_questions().count(), 0);

@@ -266,18 +266,6 @@ pub fn text_mark(text: &str) -> String {
     format!("{}-{hash:016x}", text.len())
 }
 
-/// Whether a person's answer accepts the work as it is. Any other answer says what to do instead.
-pub fn is_yes(answer: &str) -> bool {
-    let answer = answer.trim().trim_end_matches(['.', '!']).to_lowercase();
-    ["y", "yes", "ok", "okay", "done", "accept", "accepted"].contains(&answer.as_str())
-}
-
-/// Tells whether a person's answer is a no and nothing else.
-pub fn is_no(answer: &str) -> bool {
-    let answer = answer.trim().trim_end_matches(['.', '!']).to_lowercase();
-    ["n", "no", "nope", "stop"].contains(&answer.as_str())
-}
-
 impl Markers {
     pub fn attempts_used(&self) -> u32 {
         self.plan.as_ref().map_or(0, |plan| plan.attempts_used)

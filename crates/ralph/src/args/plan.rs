@@ -105,15 +105,18 @@ pub(crate) enum TaskCommand {
     )]
     #[command(override_usage = "ralph task reject [OPTIONS] [ID] <REASON>")]
     Reject {
-        /// Task id [default: the first done task], then the reason
+        /// Task id [default: the first done task]
         #[arg(
-            value_name = "[ID] REASON",
-            num_args = 1..=2,
+            value_name = "ID",
             required = true,
             allow_hyphen_values = true,
             value_parser = free_text,
+            add = complete::tasks(),
         )]
-        words: Vec<String>,
+        id_or_reason: String,
+        /// The reason
+        #[arg(value_name = "REASON", allow_hyphen_values = true, value_parser = free_text)]
+        reason: Option<String>,
     },
     /// Delete a task
     #[command(after_help = "Example:\n  ralph task delete t-1a2b")]
@@ -182,16 +185,17 @@ pub(crate) struct SetSpecArgs {
 )]
 #[command(override_usage = "ralph answer [OPTIONS] [ITEM] <TEXT>")]
 pub(crate) struct AnswerArgs {
-    /// Item [default: the only open question], then the answer
+    /// Item of the question [default: the only open question]
     #[arg(
-        value_name = "[ITEM] TEXT",
-        num_args = 1..=2,
-        required = true,
+        value_name = "ITEM",
         allow_hyphen_values = true,
         value_parser = free_text,
         add = complete::questions(),
     )]
-    pub(crate) words: Vec<String>,
+    pub(crate) item_or_text: Option<String>,
+    /// The answer; `yes` accepts or tries again, and counts only by itself
+    #[arg(value_name = "TEXT", allow_hyphen_values = true, value_parser = free_text)]
+    pub(crate) text: Option<String>,
 }
 
 /// Takes what a person or an agent says in their own words; it may begin as a list does, with a dash.

@@ -4,6 +4,7 @@ use camino::Utf8Path;
 use ralph_engine::workflow::WorkflowError;
 use ralph_engine::workflow::driver::{Ended, Stop};
 use ralph_engine::workflow::phased::{Phased, PhasedEnd};
+use ralph_model::board::{Board, RunView};
 use ralph_model::journal::QuestionKind;
 use ralph_model::phase::{LoopPlace, LoopRecord, LoopStanding};
 use ralph_model::proof::LandedLevel;
@@ -11,6 +12,7 @@ use ralph_model::role::Role;
 use serde::Serialize;
 
 use super::agent_run::workflow_flags;
+use super::answer::not_answered;
 use super::pipeline::settle_dirt;
 use super::start_gates::{FirstGates, gates_first};
 use super::{print_json, read_argument};
@@ -104,11 +106,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &LoopArgs) -> Result<Exit, CliError
 fn place<'a>(setup: &Setup, args: &'a LoopArgs) -> Result<WorkPlace<'a>, CliError> {
     let onto = args.run.onto.as_deref();
     let state = setup.open_bare_state()?;
-    let last = Phased::last_place(&state).map_err(failed)?;
-    let Some((place, _)) = last.filter(|(_, is_over)| !is_over || args.rollback) else {
+    let last = Phased::last(&state).map_err(failed)?;
+    let Some(last) = last.filter(|last| !last.is_over() || args.rollback) else {
         return Ok(WorkPlace::Configured { onto });
     };
-    match place {
+    match last.place {
         LoopPlace::Slot if args.run.in_place => {
             Err(CliError::usage("the last task was started in a clone, not in place").hints(vec![
                 "`ralph loop --resume` continues it there".to_owned(),
@@ -166,7 +168,7 @@ fn unfinished_task(record: &LoopRecord) -> CliError {
 fn roll_back(setup: &Setup, phased: &mut Phased<'_, '_>) -> Result<Exit, CliError> {
     let task = phased.current().map_err(failed)?.map(|record| record.task.number);
     if !phased.roll_back().map_err(failed)? {
-        return Err(CliError::usage("no task to roll back"));
+        return Err(nothing_to_roll_back(task, &setup.board()?));
     }
     let text = format!("task {} rolled back", task.unwrap_or(0));
     setup.ui.labelled(Tone::Good, "done", &text);
@@ -176,12 +178,34 @@ fn roll_back(setup: &Setup, phased: &mut Phased<'_, '_>) -> Result<Exit, CliErro
     Ok(Exit::Done)
 }
 
+/// The error for a rollback that finds no task, or one that is rolled back already.
+fn nothing_to_roll_back(last: Option<u32>, board: &Board) -> CliError {
+    let Some(last) = last else {
+        return CliError::usage("no task to roll back")
+            .hint("`ralph status` shows the task of the loop, if there is one");
+    };
+    let landed = |task: u32| {
+        let item = format!("loop-{task}");
+        let is_of_item =
+            |run: &&RunView| run.started.as_ref()?.1.item.as_ref().map(|found| *found == item);
+        let mut runs = board.runs().rev().filter(|run| is_of_item(run) == Some(true));
+        runs.find_map(|run| run.landed.as_deref())
+    };
+    let earlier = (1..last).rev().find_map(|task| Some((task, landed(task)?)));
+    let hint = earlier.map(|(task, commit)| {
+        let commit = commit.get(..10).unwrap_or(commit);
+        format!("only the last task can be rolled back; task {task} landed with {commit}: `git revert` of its commits takes it back")
+    });
+    CliError::usage(format!("task {last} is rolled back already")).hints(hint)
+}
+
 const fn json(result: &str, task: Option<u32>) -> JsonLoop<'_> {
     JsonLoop { result, task, commit: None, level: None, summary: None, reason: None }
 }
 
 fn failed(error: WorkflowError) -> CliError {
     match error {
+        WorkflowError::Answer(error) => not_answered(*error),
         WorkflowError::ForeignMailbox { .. } => CliError::usage(error)
             .hint("`mailbox = \"…\"` in ralph.toml moves Ralph's own elsewhere"),
         WorkflowError::Rollback(_) => CliError::failed(error),
@@ -258,9 +282,9 @@ fn report_stop(setup: &Setup, stop: &Stop, task: Option<u32>) -> Result<Exit, Cl
     let again = "ralph loop --resume";
     let (exit, reason, then) = stop::describe(stop, again, again);
     let then = match stop {
-        Stop::Waiting { asked: QuestionKind::Other, .. } => {
-            Some("  `ralph loop --resume --answer \"…\"` answers it and continues".to_owned())
-        }
+        Stop::Waiting { item, asked: QuestionKind::Other, .. } => Some(format!(
+            "  `ralph answer {item} \"…\"` answers it; `ralph loop --resume --answer \"…\"` also continues"
+        )),
         _ => then,
     };
     setup.ui.important(&reason);

@@ -38,10 +38,10 @@ pub(crate) fn task(global: &GlobalArgs, command: &TaskCommand) -> Result<Exit, C
             TaskCommand::Add { task } => MutationRequest::TaskAdd { task: spoken(task)? },
             TaskCommand::Done { id, no_change } => MutationRequest::TaskDone { id, no_change },
             TaskCommand::Accept { ids } => MutationRequest::TaskAccept { ids },
-            TaskCommand::Reject { mut words } => {
-                let reason = words.pop().expect("there are one or two words");
-                MutationRequest::TaskReject { id: words.pop(), reason }
-            }
+            TaskCommand::Reject { id_or_reason, reason } => match reason {
+                Some(reason) => MutationRequest::TaskReject { id: Some(id_or_reason), reason },
+                None => MutationRequest::TaskReject { id: None, reason: id_or_reason },
+            },
             TaskCommand::Delete { id } => MutationRequest::TaskDelete { id },
             TaskCommand::Prioritize => MutationRequest::TaskPrioritize,
             TaskCommand::Show { id } => MutationRequest::TaskShow { id },

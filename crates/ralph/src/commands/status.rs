@@ -4,6 +4,7 @@ mod follow;
 mod pipeline;
 mod plan;
 mod stories;
+mod unfinished;
 
 use std::fmt::Write as _;
 
@@ -23,6 +24,7 @@ use serde::Serialize;
 use self::pipeline::PipelineStatus;
 use self::plan::PlanSummary;
 pub(super) use self::plan::seen_plan;
+use self::unfinished::{UnfinishedInterview, UnfinishedLoop};
 use super::answer::how_to_answer;
 use super::runs::{JsonRun, RunIds, RunTable, log_file};
 use super::{land, print_json};
@@ -96,6 +98,8 @@ fn screen(setup: &Setup, board: &Board) -> Vec<StyledLine> {
     let plan = PlanSummary::of(setup);
     lines.extend(plan.iter().flat_map(|plan| plan.lines(ui)));
     lines.extend(stories::overview(setup).map(|found| stories::line(ui, &found)));
+    lines.extend(UnfinishedLoop::of(setup, board).map(|found| found.line(ui)));
+    lines.extend(UnfinishedInterview::of(setup, board).map(|found| found.line(ui)));
     let last = board.workflows().next_back().filter(|workflow| !is_taken_back(setup, workflow));
     lines.extend(last.and_then(|workflow| workflow_line(ui, workflow)));
     let runs = board.runs();
@@ -146,8 +150,8 @@ fn cost(totals: &Totals) -> String {
 
 /// Whether the last workflow was a loop whose task is over by now, accepted or rolled back: nothing is left to resume.
 fn is_taken_back(setup: &Setup, workflow: &WorkflowView) -> bool {
-    let place = || Phased::last_place(&setup.find_state().ok()??).ok()?;
-    let is_over = || place().is_none_or(|(_, is_over)| is_over);
+    let task = || Phased::last(&setup.find_state().ok()??).ok()?;
+    let is_over = || task().is_none_or(|task| task.is_over());
     workflow.started.kind == "loop" && state_of_workflow(workflow) != "running" && is_over()
 }
 
@@ -239,6 +243,11 @@ struct JsonStatus<'b> {
     plan: Option<PlanSummary>,
     /// `null` without a PRD with stories.
     stories: Option<StoriesOverview>,
+    /// `null` without an unfinished task of the loop.
+    #[serde(rename = "loop")]
+    phased: Option<UnfinishedLoop>,
+    /// `null` without an unfinished interview.
+    interview: Option<UnfinishedInterview>,
     runs: Vec<JsonRun<'b>>,
     totals: JsonTotals,
     /// By day, agent, model and role; the last days only.
@@ -352,6 +361,8 @@ impl<'b> JsonStatus<'b> {
             pipeline: PipelineStatus::of(setup, board),
             plan: PlanSummary::of(setup),
             stories: stories::overview(setup),
+            phased: UnfinishedLoop::of(setup, board),
+            interview: UnfinishedInterview::of(setup, board),
             runs: board.runs().skip(older).map(|run| JsonRun::new(setup, run)).collect(),
             totals: JsonTotals::new(board.totals()),
             sums: board

@@ -241,8 +241,8 @@ fn what_a_run_leaves_in_its_outbox_is_kept_beside_its_log() {
     assert_eq!(said(&again), "channel");
 }
 
-/// Asks a question as a workflow would, in the journal of the place.
-fn ask(place: &Place, item: &str, question: &str) {
+/// Opens the journal of the place, as a workflow would.
+fn journal(place: &Place) -> Journal {
     let state = place.path("state/ralph");
     let journal = fs::read_dir(&state)
         .unwrap()
@@ -252,7 +252,11 @@ fn ask(place: &Place, item: &str, question: &str) {
     let path = camino::Utf8PathBuf::from_path_buf(journal).unwrap();
     let mut journal = Journal::open(&path).unwrap();
     journal.fold().unwrap();
-    Questions { journal: &mut journal, clock: &SystemClock }
+    journal
+}
+
+fn ask(place: &Place, item: &str, question: &str) {
+    Questions { journal: &mut journal(place), clock: &SystemClock }
         .ask(item, question, QuestionKind::Accept, None)
         .unwrap();
 }
@@ -280,16 +284,55 @@ fn a_person_sees_what_waits_for_them_and_answers_it() {
     let several = place.ralph(&["answer", "yes"]);
     assert_eq!(several.status.code(), Some(2));
     assert!(several.to_string().contains("hint: ralph answer 0002-b"), "{several}");
-    let answered = place.ralph(&["answer", "0001-a", "- yes"]);
+    let unsaid = place.ralph(&["answer"]);
+    assert_eq!(unsaid.status.code(), Some(2));
+    assert!(
+        unsaid.to_string().contains("hint: ralph answer 0002-b \"…\"  (Which one?)"),
+        "{unsaid}"
+    );
+    let answered = place.ralph(&["answer", "0001-a", "- in Welsh"]);
     assert_eq!(answered.status.code(), Some(0), "{answered}");
     assert_eq!(status(&place)["questions"].as_array().unwrap().len(), 1);
-    let only = place.ralph(&["answer", "--json", "the first"]);
+    // Options are options wherever they stand.
+    let only = place.ralph(&["answer", "2", "the first", "--json"]);
     let told: Value = serde_json::from_str(&only.stdout).unwrap();
     assert_eq!(
         told,
-        json!({"id": "q2", "item": "0002-b", "question": "Which one?", "answer": "the first"})
+        json!({
+            "id": "q2", "item": "0002-b", "question": "Which one?", "answer": "the first", "taken_as": "text",
+        })
     );
     assert_eq!(status(&place)["questions"], json!([]));
+    assert_eq!(place.ralph(&["answer", "2", "the first", "--help"]).status.code(), Some(0));
+}
+
+/// A text that could mean yes is not guessed at; and an answer that was given can be corrected.
+#[test]
+fn an_answer_is_a_yes_or_is_not_and_can_be_corrected_until_it_is_acted_on() {
+    let place = Place::rehearsing("final hello\n");
+    assert_eq!(place.agent_run(&[]).outcome(), "completed");
+    ask(&place, "0001-a", "Is it done?");
+    for text in ["yes please", "Yes, accept it", "sure, fine"] {
+        let unclear = place.ralph(&["answer", "1", text]);
+        assert_eq!(unclear.status.code(), Some(2), "{unclear}");
+        for part in ["begins like a yes", "ralph answer 0001-a yes  (accepts it", "\"not yet: "] {
+            assert!(unclear.to_string().contains(part), "{unclear}");
+        }
+        assert_eq!(status(&place)["questions"].as_array().unwrap().len(), 1);
+    }
+    for (text, told) in [
+        ("not yet: yes please", &["not accepted", "goes to the next attempt"][..]),
+        ("ok", &["accepted as it is; ", "(instead of: not yet: yes please)"]),
+        ("no", &["not accepted", "(instead of: ok)"]),
+    ] {
+        let answered = place.ralph(&["answer", "1", text]);
+        assert_eq!(answered.status.code(), Some(0), "{answered}");
+        for part in told {
+            assert!(answered.to_string().contains(part), "{part}: {answered}");
+        }
+    }
+    let journal = journal(&place);
+    assert_eq!(journal.board().answered("0001-a").unwrap().answer.as_deref(), Some("no"));
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl Build<'_, '_> {
                 self.commit_plan()?;
                 self.settle(task, &TaskFact::Unclaimed { run })?;
                 let feedback = format!(
-                    "the run ended without a claim that was accepted: do the work, then run `ralph task done {task}`"
+                    "the run ended without a claim that was accepted; `ralph task done {task}` makes one, once the work is done"
                 );
                 self.fail(task, feedback)
             }

@@ -4,9 +4,9 @@
 //! decided it as well: then something is missing. The claim is kept with the note of the planning under way, and is void
 //! once the spec has changed.
 
+use ralph_model::answer::is_yes;
 use ralph_model::contract::FinalMessage;
 use ralph_model::journal::{PersonAnswered, PersonNeeded, QuestionKind};
-use ralph_model::pipeline::is_yes;
 use ralph_model::plan::Plan;
 use ralph_model::verdict::PersonQuestion;
 use serde::{Deserialize, Serialize};

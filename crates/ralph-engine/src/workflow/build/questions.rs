@@ -3,7 +3,7 @@
 //! That nothing has to change is never taken at the builder's word: a verifier gives its opinion first. Work that could not
 //! be judged is judged once more before a person is asked about it again.
 
-use ralph_model::pipeline::{is_no, is_yes};
+use ralph_model::answer::{is_no, is_yes};
 use ralph_model::build::{Acceptance, Rejection, TaskClaim, TaskFact, TaskState, Work};
 use ralph_model::journal::{
     AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind,

@@ -4,8 +4,8 @@ use ralph_model::id::RunId;
 use ralph_model::journal::{ReasonText, StepResult};
 use ralph_model::phase::mailbox::{PASSING, QUESTION, STATUS, mirror, touched};
 use ralph_model::phase::{
-    IterationReport, LoopDecision, LoopFact, LoopRecord, LoopSignal, LoopStanding, RunEnding,
-    decide, signal,
+    IterationReport, LoopDecision, LoopFact, LoopPhase, LoopRecord, LoopSignal, LoopStanding,
+    RunEnding, decide, signal,
 };
 use ralph_model::role::Role;
 
@@ -56,8 +56,11 @@ impl Phased<'_, '_> {
             return self.judge(&record, &before, result);
         }
         self.back_to_branches(&result.item)?;
+        // A plan that is there during PLAN is validated next, without a claim.
+        let is_planned = record.phase == LoopPhase::Plan && report.plan.is_some();
         self.settle(&LoopFact::Ended { run, report })?;
         let told = match &decision {
+            LoopDecision::GoOn if !is_planned => "no claim: status.txt does not say `complete`",
             LoopDecision::Swallowed(_) => "the completion is ignored until the plan is validated",
             LoopDecision::UseTools => "the reply showed commands and called no tool",
             LoopDecision::NothingChanged => {

@@ -154,10 +154,9 @@ impl<'r, 's> Phased<'r, 's> {
         })
     }
 
-    /// Returns where the last task was worked on, and whether it is over.
-    pub fn last_place(state: &State) -> Result<Option<(LoopPlace, bool)>, WorkflowError> {
-        let record = LOOPS.load(state, store::KEY)?;
-        Ok(record.map(|record| (record.place, record.is_over())))
+    /// Returns the last task as it is recorded, for commands that only look.
+    pub fn last(state: &State) -> Result<Option<LoopRecord>, WorkflowError> {
+        Ok(LOOPS.load(state, store::KEY)?)
     }
 
     /// Returns the task that private state knows, after completing what a crash cut short.

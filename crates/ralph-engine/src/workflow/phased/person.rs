@@ -1,9 +1,9 @@
 //! What needs a person: the agent's own questions, the claim that nothing has to change, work that could not be judged.
 
+use ralph_model::answer::{is_no, is_yes};
 use ralph_model::build::{Acceptance, Work};
 use ralph_model::journal::{AnswerOrigin, PersonAnswered, PersonNeeded, QuestionKind, VerdictKind};
 use ralph_model::phase::{LoopFact, LoopRecord, LoopStanding};
-use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::proof::ProofLevel;
 use ralph_model::verdict::PersonQuestion;
 
@@ -21,6 +21,7 @@ impl Phased<'_, '_> {
         match self.session.questions().answer(Some(item), text, AnswerOrigin::Cli) {
             Ok(_) => Ok(()),
             Err(AnswerError::Path(error)) => Err(error.into()),
+            Err(error @ AnswerError::Unclear { .. }) => Err(WorkflowError::Answer(error.into())),
             Err(_) => self.note("there was no question to answer"),
         }
     }

@@ -1,11 +1,11 @@
 //! What needs a person: the claim that nothing has to change, work that could not be judged, a story that was rejected too
 //! often.
 
+use ralph_model::answer::{is_no, is_yes};
 use ralph_model::build::{Acceptance, Rejection, Work};
 use ralph_model::journal::{
     PersonAnswered, PersonNeeded, QuestionKind, ReasonText, VerdictKind, VerdictReached,
 };
-use ralph_model::pipeline::{is_no, is_yes};
 use ralph_model::story::{StoryClaim, StoryFact};
 use ralph_model::verdict::PersonQuestion;
 

@@ -269,6 +269,18 @@ fn status_offers_to_resume_a_task_until_it_is_rolled_back() {
     assert!(status().contains("`ralph loop --resume` continues"), "{}", status());
     site.exits(0, &["--rollback"]);
     assert!(!status().contains("--resume"), "{}", status());
+    fs::write(site.place.path("script"), "[builder]\nrun true\nfinal I am done\n").unwrap();
+    let ended = site.exits(1, &["Say it", "--max-iterations", "1"]);
+    assert!(
+        ended.stderr.contains("[note] no claim: status.txt does not say `complete`"),
+        "{ended}"
+    );
+    let line = "loop       task 2: Say it; PLAN, 1 iteration, not complete; `ralph loop --resume` continues";
+    assert!(status().contains(line), "{}", status());
+    let told: serde_json::Value =
+        serde_json::from_str(&site.place.ralph(&["status", "--json"]).stdout).unwrap();
+    let found = (&told["loop"]["task"], &told["loop"]["phase"], &told["loop"]["next"]);
+    assert_eq!(found, (&2.into(), &"plan".into(), &"ralph loop --resume".into()), "{told}");
 }
 
 #[test]
@@ -283,7 +295,8 @@ fn a_task_that_has_not_landed_is_taken_back_with_its_slot() {
     assert_eq!(site.commits(), ["begin", "start"], "the branch never had it");
     assert_eq!(site.git(&["status", "--porcelain"]), " M README.md");
     assert!(site.mail("task-history.md").contains("rolled back: Say hello"));
-    site.exits(2, &["--rollback"]);
+    let again = site.exits(2, &["--rollback"]);
+    assert!(again.stderr.contains("task 1 is rolled back already"), "{again}");
     site.exits(2, &["--resume"]);
     // The next task's slot contains none of it.
     fs::write(
@@ -293,6 +306,13 @@ fn a_task_that_has_not_landed_is_taken_back_with_its_slot() {
     .unwrap();
     site.exits(0, &["Say it"]);
     assert!(!site.path("half.txt").exists());
+    // A task that landed before one that was rolled back is named with its commit.
+    fs::write(site.place.path("script"), "[builder]\nwrite half.txt half\nfinal on\n").unwrap();
+    site.exits(1, &["Say more", "--max-iterations", "1"]);
+    site.exits(0, &["--rollback"]);
+    let again = site.exits(2, &["--rollback"]);
+    assert!(again.stderr.contains("task 3 is rolled back already"), "{again}");
+    assert!(again.stderr.contains("task 2 landed with "), "{again}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
 
 use camino::Utf8Path;
+use ralph_model::answer::is_yes;
 use ralph_model::build::Acceptance;
 use ralph_model::id::CommitId;
 use ralph_model::journal::{PlanInvalidated, VerdictKind, VerifyFail, VerifyPass};
 use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Base;
 use ralph_model::pipeline::settle::Feedback;
-use ralph_model::pipeline::{Fact, Markers, Phase, is_yes, settle};
+use ralph_model::pipeline::{Fact, Markers, Phase, settle};
 use ralph_model::proof::{LandedLevel, ProofLevel};
 use ralph_model::receipt::{Opinion, VerifierReceipt};
 use ralph_model::role::Role;
