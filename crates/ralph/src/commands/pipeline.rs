@@ -154,6 +154,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
     let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     let plan = seen_plan(setup).unwrap_or_default();
     let plan = Plan::parse(&plan);
+    let board = setup.board()?;
     for spec in &chosen.specs {
         if let Some(reason) =
             skipped(setup, chosen, &store, spec, &plan)?.and_then(|skip| skip.reason())
@@ -161,7 +162,7 @@ fn dry_run(setup: &Setup, chosen: &Chosen) -> Result<Exit, CliError> {
             rows.push(Forecast { spec: spec.to_string(), action: "skip", why: reason });
             continue;
         }
-        rows.push(match forecast(&store, spec, &chosen.options) {
+        rows.push(match forecast(&store, spec, &chosen.options, &board) {
             // An unreadable one does not hide the others.
             Err(problem @ WorkflowError::StateFile { .. }) => {
                 exit = Exit::Unfinished;

@@ -11,7 +11,7 @@ use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second};
 use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Try;
-use ralph_model::pipeline::{Fact, settle};
+use ralph_model::pipeline::{AttemptLimits, DEFAULT_ATTEMPTS, Fact, settle};
 use ralph_model::plan::Plan;
 use ralph_model::proof::LandedLevel;
 use ralph_model::shown::shown_lines;
@@ -62,11 +62,16 @@ fn list(setup: &Setup) -> Result<Exit, CliError> {
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Unfinished })
 }
 
+/// The attempts that `ralph pipeline` allows by default.
+pub(super) fn next_limits(setup: &Setup) -> AttemptLimits {
+    AttemptLimits { attempts: DEFAULT_ATTEMPTS, repeats: setup.config.limits.repeats }
+}
+
 /// Returns a row for every spec.
 pub(super) fn rows(setup: &Setup, specs: &[SpecPath]) -> Result<Vec<SpecRow>, CliError> {
     let board = setup.board()?;
     let store = SpecStore::seen_through(&setup.home.path, setup.overlay()?);
-    let row = |spec: &SpecPath| match list::row(&store, spec, &board) {
+    let row = |spec: &SpecPath| match list::row(&store, spec, &board, next_limits(setup)) {
         // An unreadable one does not hide the others.
         Err(problem @ WorkflowError::StateFile { .. }) => {
             Ok(SpecRow::unreadable(spec, &problem.to_string()))
@@ -107,7 +112,7 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
             "done" | "built" => Tone::Good,
             "waiting" | "rejected" | "replan" => Tone::Attention,
             "fresh" | "draft" => Tone::Faint,
-            "broken" => Tone::Bad,
+            "broken" | "failed" => Tone::Bad,
             _ => Tone::Progress,
         };
         let state = ui.paint(tone, row.state);
@@ -124,6 +129,10 @@ pub(super) fn table(ui: Ui, rows: &[SpecRow]) -> Vec<StyledLine> {
             }
             (Some(question), ..) => format!("asks you: {question}"),
             (None, Some(proof), _) => proof.clone(),
+            (None, None, _) if row.trouble.is_some() => {
+                let trouble = row.trouble.as_deref().unwrap_or_default();
+                format!("cut short: {trouble}")
+            }
             (None, None, Some(tried)) => format!("{}: {}", tried.phase, tried.outcome),
             (None, None, None) => row.title.clone().unwrap_or_default(),
         };
@@ -211,6 +220,16 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
                 one_line(&tried.outcome, 300)
             ));
         }
+    }
+    if let Some(trouble) = &row.trouble {
+        lines.push("".into());
+        let trouble = one_line(trouble, 300);
+        lines.push(styled!("the last run was cut short, which cost no attempt: {trouble}"));
+    }
+    if row.state == "failed" {
+        let id = spec.id();
+        lines.push("".into());
+        lines.push(styled!("no attempts left; `ralph pipeline {id}` resets its attempt count"));
     }
     if !files.is_empty() {
         lines.push("".into());

@@ -301,6 +301,9 @@ fn build_line(entry: &JournalEntry) -> Option<(Tone, &'static str, String)> {
             let text = format!("{} rejected: {}", rejected.task, short(&rejected.reason));
             (Tone::Attention, "retry", text)
         }
+        E::MutationRequested(asked) if !asked.accepted => {
+            (Tone::Attention, "refused", format!("a request of the agent: {}", short(&asked.text)))
+        }
         E::TaskKilled(killed) => {
             let text = format!("{} ({}): it will be split", killed.task, short(&killed.reason));
             (Tone::Attention, "killed", text)
@@ -401,9 +404,8 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
         format!("Failed: {failed}"),
     ];
     parts.extend(counted("Waiting", &SpecEnd::is_waiting));
-    parts.extend(counted("Stopped", &|end| {
-        matches!(end, SpecEnd::Stopped(_)) && !end.is_waiting() && !end.is_failure()
-    }));
+    parts
+        .extend(counted("Stopped", &|end| matches!(end, SpecEnd::Stopped(_)) && !end.is_waiting()));
     if report.left > 0 {
         parts.push(format!("Not reached: {}", report.left));
     }

@@ -1,5 +1,6 @@
 //! What a run of the pipeline would do, spec by spec, and why; nothing is written.
 
+use ralph_model::board::Board;
 use ralph_model::pipeline::{Action, GiveUp, next};
 use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
@@ -22,6 +23,7 @@ pub fn forecast(
     store: &SpecStore,
     spec: &SpecPath,
     options: &PipelineOptions,
+    board: &Board,
 ) -> Result<Forecast, WorkflowError> {
     let mut markers = store.load(spec)?;
     let changed = changed_since_done(store, spec, &markers)?;
@@ -57,7 +59,13 @@ pub fn forecast(
         Action::Verify { commit, .. } => {
             ("verify", format!("it has a candidate, {}", &commit.as_str()[..8]))
         }
-        Action::AskPerson { question } => ("wait", format!("needs your decision: {question}")),
+        Action::AskPerson { question } => match board.answered(&spec.run_id()) {
+            Some(answered) => {
+                let answer = answered.answer.as_deref().unwrap_or_default();
+                ("answer", format!("acts on your answer: {answer}"))
+            }
+            None => ("wait", format!("needs your decision: {question}")),
+        },
         Action::GiveUp(GiveUp::Repetition { times }) => {
             ("fail", format!("the same result {times} times; --retry tries again"))
         }

@@ -1,9 +1,11 @@
 //! The state of every spec, for people and programs; read-only.
 
-use ralph_model::board::Board;
+use ralph_model::board::{Board, RunState, RunView};
+use ralph_model::journal::RunFinished;
 use ralph_model::pipeline::records::Try;
-use ralph_model::pipeline::{Markers, SpecState, heal};
+use ralph_model::pipeline::{Action, AttemptLimits, Markers, SpecState, heal, next};
 use ralph_model::plan::{Plan, Stage};
+use ralph_model::run::RunOutcome;
 use ralph_model::spec::check::{SpecFault, check, title};
 use ralph_model::spec::name::SpecPath;
 use serde::Serialize;
@@ -38,6 +40,9 @@ pub struct SpecRow {
     pub(crate) runs: u64,
     /// The result of the last spent attempt.
     pub last: Option<Try>,
+    /// What cut its last run short, which cost no attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Why its state files cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -78,8 +83,13 @@ impl SpecRow {
     }
 }
 
-/// Looks at one spec.
-pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow, WorkflowError> {
+/// Looks at one spec. The limits are those of the next start.
+pub fn row(
+    store: &SpecStore,
+    spec: &SpecPath,
+    board: &Board,
+    limits: AttemptLimits,
+) -> Result<SpecRow, WorkflowError> {
     let markers = store.load(spec)?;
     let state = SpecState::of(&markers);
     let item = board.item(&spec.run_id());
@@ -95,12 +105,15 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         _ => None,
     };
     let answered = question.as_ref().and_then(|_| board.answered(&spec.run_id()));
+    let is_open = !matches!(state, SpecState::Done | SpecState::Waiting { .. });
     Ok(SpecRow {
         spec: spec.to_string(),
         id: spec.id().to_owned(),
         title: title(&text).ok().map(str::to_owned),
         state: match state_name(&state, &markers) {
             "fresh" if matches!(check(&text), Err(SpecFault::Template { .. })) => "draft",
+            "waiting" if answered.is_some() => "answered",
+            _ if matches!(next(&markers, limits), Action::GiveUp(_)) => "failed",
             name => name,
         },
         attempts_used: markers.attempts_used(),
@@ -114,9 +127,23 @@ pub fn row(store: &SpecStore, spec: &SpecPath, board: &Board) -> Result<SpecRow,
         runs_without_cost: item.map_or(0, |item| item.totals.runs_without_cost),
         tokens: item.map_or(0, |item| item.totals.usage.total()),
         runs: item.map_or(0, |item| item.runs),
+        trouble: if is_open { trouble(board, &spec.run_id()) } else { None },
         last: markers.plan.and_then(|plan| plan.tries.last().cloned()),
         problem: None,
     })
+}
+
+/// Returns what cut the last run of an item short.
+fn trouble(board: &Board, item: &str) -> Option<String> {
+    let is_of_item = |run: &&RunView| {
+        run.started.as_ref().is_some_and(|(_, started)| started.item.as_deref() == Some(item))
+    };
+    match board.runs().rev().find(is_of_item)?.state() {
+        RunState::Finished(RunFinished { outcome: RunOutcome::Trouble { trouble }, .. }) => {
+            Some(trouble.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// Tells whether `ralph build` has done all that `ralph plan` made of a spec, and the pipeline has not begun it.

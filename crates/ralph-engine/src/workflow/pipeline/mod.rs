@@ -122,12 +122,7 @@ impl SpecEnd {
 
     /// Tells whether the spec failed, or cannot be worked on.
     pub const fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            SpecEnd::Failed { .. }
-                | SpecEnd::Unusable { .. }
-                | SpecEnd::Stopped(Stop::Stuck { .. } | Stop::TooMuchTrouble { .. })
-        )
+        matches!(self, SpecEnd::Failed { .. } | SpecEnd::Unusable { .. })
     }
 
     pub const fn is_waiting(&self) -> bool {

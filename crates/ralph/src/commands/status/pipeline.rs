@@ -21,12 +21,14 @@ use crate::render::{Tone, Ui, styled};
 use crate::setup::Setup;
 
 /// The states in the order in which a spec passes through them.
-const STATES: [&str; 11] = [
+const STATES: [&str; 13] = [
     "done",
     "built",
     "tasks",
     "candidate",
     "waiting",
+    "answered",
+    "failed",
     "rejected",
     "replan",
     "planned",
@@ -66,7 +68,7 @@ impl PipelineStatus {
         let store = SpecStore::seen_through(&setup.home.path, overlay);
         let mut rows = Vec::new();
         for spec in &found.specs {
-            match list::row(&store, spec, board) {
+            match list::row(&store, spec, board, specs::next_limits(setup)) {
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     rows.push(SpecRow::unreadable(spec, &error.to_string()));
@@ -89,7 +91,7 @@ impl PipelineStatus {
         }
         let next = rows
             .iter()
-            .find(|row| !["done", "tasks", "built"].contains(&row.state))
+            .find(|row| !["done", "tasks", "built", "failed"].contains(&row.state))
             .map(|row| row.spec.clone());
         let total = found.specs.len();
         rows.retain(|row| !["done", "fresh", "tasks", "built"].contains(&row.state));

@@ -243,7 +243,11 @@ fn every_role_is_held_to_what_it_may_ask_for() {
                   [verifier]\nrun ralph task done t-aaaa\nrun ralph issue done\nrun ralph set-spec x.md\n\
                   run ralph task accept\nfinal fine\n";
     let site = Site::planned(script, &[task("t-aaaa"), task("t-bbbb")]);
-    site.exits(0, &["build"]);
+    let built = site.exits(0, &["build"]);
+    let shown =
+        built.stderr.lines().filter(|line| line.contains("[refused] a request of the agent: "));
+    assert!(shown.clone().count() >= 8, "{built}");
+    assert!(shown.clone().any(|line| line.contains("was not given `t-bbbb`")), "{built}");
     let refused = |allowed: bool| !allowed;
     let answers = site.answers();
     let allowed: Vec<bool> = answers.iter().map(|(accepted, _)| *accepted).collect();

@@ -48,6 +48,10 @@ fn any_other_answer_goes_to_the_next_implementer() {
     let shown = stage.ralph(&["specs", "show", "1"]).finished.stdout;
     assert!(shown.contains("answered: It has to greet in Welsh."), "{shown}");
     assert!(!shown.contains("ralph answer"), "{shown}");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "answered");
+    let forecast = stage.ralph(&["pipeline", "--dry-run"]).finished.stdout;
+    assert!(forecast.contains("acts on your answer: It has to greet in Welsh."), "{forecast}");
+    assert!(!forecast.contains("needs your decision"), "{forecast}");
     stage.pipeline(&[]).exits(0);
     assert_eq!(stage.runs(), "piviv");
     assert!(stage.prompt("implementer", 2).contains("It has to greet in Welsh."));
@@ -59,11 +63,28 @@ fn a_question_outlives_private_state() {
     let stage = idle(&["0001-greeting.md"]);
     stage.pipeline(&[]).exits(3);
     fs::remove_dir_all(stage.place.path("state/ralph")).unwrap();
-    stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0);
-    // The answer waits for the pipeline and cannot be given again.
-    stage.ralph(&["answer", "0001-greeting", "no"]).exits(2);
+    stage.ralph(&["answer", "0001-greeting", "It has to greet in Welsh."]).exits(0);
+    // The answer waits for the pipeline, and can be corrected until then.
+    stage.ralph(&["answer", "0001-greeting", "yes"]).exits(0).says("instead of: It has to greet");
     stage.pipeline(&[]).exits(0);
+    assert_eq!(stage.runs(), "piv");
     assert_eq!(stage.row("0001-greeting.md")["state"], "done");
+}
+
+/// A spec without attempts is failed, not planned by someone; one that trouble stopped says which.
+#[test]
+fn a_spec_that_cannot_go_on_says_so() {
+    let stage = Stage::with("[planner]\nfinal No.\n", "", &["0001-greeting.md"]);
+    stage.pipeline(&[]).exits(1).says("Failed: 1");
+    assert_eq!(stage.row("0001-greeting.md")["state"], "failed");
+    let status = stage.ralph(&["status"]).finished.stdout;
+    assert!(status.contains("1: 1 failed") && !status.contains("next:"), "{status}");
+    stage.ralph(&["specs", "show", "greeting"]).exits(0).prints("resets its attempt count");
+    let stage = Stage::with("[planner]\nexit 7\n", "", &["0001-greeting.md"]);
+    stage.pipeline(&[]).exits(1).says("Failed: 0").says("Stopped: 1");
+    let row = stage.row("0001-greeting.md");
+    assert!(row["trouble"].is_string() && row["state"] != "failed", "{row}");
+    stage.ralph(&["specs", "show", "1"]).exits(0).prints("which cost no attempt: ");
 }
 
 #[test]
