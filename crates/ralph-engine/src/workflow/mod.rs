@@ -163,6 +163,34 @@ impl WorkflowError {
         }
     }
 
+    /// Returns it with its causes, and with what to do about a lock that is in the way.
+    pub(crate) fn explained(&self) -> String {
+        let text = with_causes(self);
+        let lock = self.git_error().filter(|error| matches!(error, GitError::Locked { .. }));
+        match lock.and_then(GitError::hint) {
+            Some(advice) => format!("{text}; {advice}"),
+            None => text,
+        }
+    }
+
+    /// Returns what git said, if that is the cause.
+    const fn git_error(&self) -> Option<&GitError> {
+        match self {
+            WorkflowError::Git(error)
+            | WorkflowError::Mirror(MirrorError::Git(error))
+            | WorkflowError::Slot(SlotError::Git(error))
+            | WorkflowError::HomeCopy(HomeCopyError::Git(error))
+            | WorkflowError::InFlight(ItemRefError::Git(error))
+            | WorkflowError::Commit(CommitError::Git(error))
+            | WorkflowError::Landing(
+                LandingError::Git(error)
+                | LandingError::Mirror(MirrorError::Git(error))
+                | LandingError::Commit(CommitError::Git(error)),
+            ) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether the person has to trust something first.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, WorkflowError::Gate(GateError::Untrusted))
@@ -209,7 +237,7 @@ pub(crate) fn interruption_or_trouble<E>(error: WorkflowError) -> Result<Turn<E>
         | WorkflowError::Gate(_)
         | WorkflowError::Commit(_)
         | WorkflowError::Git(_) => {
-            Ok(Turn::Trouble(Trouble::Machine { message: with_causes(&error) }))
+            Ok(Turn::Trouble(Trouble::Machine { message: error.explained() }))
         }
     }
 }
@@ -246,4 +274,33 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     in_persons_words(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::Holder;
+
+    #[test]
+    fn a_lock_that_is_in_the_way_is_explained_wherever_git_met_it() {
+        let locked = || GitError::Locked {
+            path: "/r/.git/refs/heads/main.lock".into(),
+            holder: Holder::Dead,
+        };
+        for error in [
+            WorkflowError::Git(locked()),
+            WorkflowError::Commit(CommitError::Git(locked())),
+            WorkflowError::Landing(LandingError::Git(locked())),
+            WorkflowError::Landing(LandingError::Commit(CommitError::Git(locked()))),
+            WorkflowError::HomeCopy(HomeCopyError::Git(locked())),
+        ] {
+            let Ok(Turn::<()>::Trouble(Trouble::Machine { message })) =
+                interruption_or_trouble(error)
+            else {
+                panic!("it is no trouble");
+            };
+            assert!(message.ends_with("left it: rm '/r/.git/refs/heads/main.lock'"), "{message}");
+            assert_eq!(message.matches("is locked").count(), 1, "{message}");
+        }
+    }
 }

@@ -932,7 +932,7 @@ fn conclude_commit(
     match committed {
         Ok(()) => Ok(clear_note(&session.context.state.uncommitted(session.context.home_path()))?),
         Err(problem) => {
-            let reason = format!("Ralph's files are not committed: {}", with_causes(&problem));
+            let reason = format!("Ralph's files are not committed: {}", problem.explained());
             Ok(session.record(Note { spec, task: None, reason })?)
         }
     }
