@@ -51,6 +51,7 @@ mod scan;
 mod settings;
 pub mod slot;
 pub mod snapshot;
+pub mod stash;
 mod switch;
 #[cfg(test)]
 mod testing;

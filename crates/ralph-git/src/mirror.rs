@@ -27,6 +27,7 @@ use super::home_copy::mark_made;
 use super::mirror_mend::looks_whole;
 use super::oid::lines;
 use super::parse::parse_refs;
+use super::stash::Stash;
 use super::{
     Git, GitError, GitProgram, ObjectFormat, Oid, RefsSnapshot, RepositoryLocation, unexpected,
 };
@@ -228,6 +229,10 @@ impl Mirror {
         let mut seen = self.seen()?;
         let mut wanted = snapshot.tips();
         wanted.extend(also.iter().cloned());
+        if origin == Origin::Person {
+            let stash = source.existing(&Stash::of(source.place()));
+            wanted.extend(stash.map_err(|error| blame(source, error))?.ids());
+        }
         wanted.sort();
         wanted.dedup();
         let all = wanted.clone();

@@ -69,9 +69,12 @@ impl Git {
         let name = format!("{SAVED}{}", &tree.as_str()[..16]);
         let commit = match self.resolve(&name)? {
             Some(known) => known,
-            None => {
-                self.keep_tree(&name, &tree, head.id(), "What was not committed before a run")?
-            }
+            None => self.keep_tree(
+                &name,
+                &tree,
+                head.id().as_slice(),
+                "What was not committed before a run",
+            )?,
         };
         let entries = self.entries(&commit, &paths)?;
         let id_of = |path: &PathBuf| {
@@ -102,11 +105,11 @@ impl Git {
         &self,
         name: &str,
         tree: &Oid,
-        parent: Option<&Oid>,
+        parents: &[&Oid],
         message: &str,
     ) -> Result<Oid, GitError> {
         let mut args = vec!["commit-tree", tree.as_str(), "-m", message];
-        args.extend(parent.iter().flat_map(|parent| ["-p", parent.as_str()]));
+        args.extend(parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
         let ralph = [("NAME", "Ralph"), ("EMAIL", "ralph@localhost")];
         let names = ralph.map(|(what, value)| {
             (format!("GIT_AUTHOR_{what}"), format!("GIT_COMMITTER_{what}"), value)

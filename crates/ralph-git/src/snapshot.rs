@@ -60,7 +60,7 @@ impl Git {
         }
         take_in_what_can_be(&steps, &index, &paths, &mut left_out);
         let tree = parse_id(&["write-tree"], &steps.call(&index, &["write-tree"], b"")?)?;
-        let commit = self.keep_tree(name, &tree, head.id(), message)?;
+        let commit = self.keep_tree(name, &tree, head.id().as_slice(), message)?;
         left_out.sort();
         left_out.dedup();
         Ok(Some(Snapshot { commit, left_out }))

@@ -11,7 +11,7 @@ use super::call::{Call, UserConfig, path_bytes, path_from};
 use super::names::ref_bytes;
 use super::oid::lines;
 use super::parse::parse_batch;
-use super::{Git, GitError, LONG, Oid, unexpected};
+use super::{Git, GitError, LONG, Oid, RepositoryLocation, unexpected};
 
 /// A ref to restore: its old target, and the expected current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +108,33 @@ impl Git {
             .collect()
     }
 
+    /// Fetches what is missing of these commits, with their ancestors, from Ralph's own mirror, as far as that has them.
+    pub fn take_missing(&self, mirror: &Utf8Path, ids: &[Oid]) -> Result<(), GitError> {
+        let place = RepositoryLocation {
+            git_dir: mirror.to_owned(),
+            common_dir: mirror.to_owned(),
+            worktree: None,
+        };
+        let there = self.have(ids)?;
+        let mut missing: Vec<Oid> =
+            ids.iter().zip(there).filter(|(_, there)| !there).map(|(id, _)| id.clone()).collect();
+        missing.sort();
+        missing.dedup();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let there = Git::at(self.program.clone(), place).private().have(&missing)?;
+        let mut there = there.into_iter();
+        missing.retain(|_| there.next() == Some(true));
+        if missing.is_empty() { Ok(()) } else { self.fetch_from(mirror, &missing) }
+    }
+
     /// Fetches a commit, with its ancestors, from Ralph's own mirror.
     pub fn take_from(&self, mirror: &Utf8Path, id: &Oid) -> Result<(), GitError> {
+        self.fetch_from(mirror, std::slice::from_ref(id))
+    }
+
+    fn fetch_from(&self, mirror: &Utf8Path, ids: &[Oid]) -> Result<(), GitError> {
         // The pack is not kept: computing deltas of large trees would cost more than sending them whole.
         let upload_pack = format!(
             "{} -c pack.window=0 -c pack.compression=0 -c safe.directory='*' upload-pack",
@@ -117,9 +142,11 @@ impl Git {
         );
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
         args.extend(["--upload-pack", upload_pack.as_str()]);
-        args.extend(["--no-auto-maintenance", "--no-recurse-submodules", mirror.as_str()]);
-        args.push(id.as_str());
+        args.extend(["--no-auto-maintenance", "--no-recurse-submodules", "--stdin"]);
+        args.push(mirror.as_str());
+        let input = lines(ids, Oid::to_string);
         let call = Call::new(&args)
+            .input(input.as_bytes())
             .config("core.fsync", "loose-object,pack,pack-metadata")
             .config("core.fsyncMethod", "batch")
             .env("GIT_ALLOW_PROTOCOL", "file")

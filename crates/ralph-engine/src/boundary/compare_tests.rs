@@ -63,7 +63,7 @@ impl Bench {
             home_inode: None,
             git_dirs: inodes(&places),
             refs: if role.writes_workspace() {
-                super::super::note_refs(&places)
+                super::super::note_refs(&places, Some(&program()))
             } else {
                 Vec::new()
             },

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | made a branch or a tag, moved a branch forward, fetched | nothing |
 //! | deleted a branch, a tag, the stash, any other ref | put back, told |
-//! | moved a tag or the stash | put back, told |
+//! | moved a tag or the stash | put back, told; of the stash all entries ([`run_stash`](super::run_stash)) |
+//! | removed the newest entries of a reflog | told ([`reflogs`](super::reflogs)) |
 //! | moved a branch so that commits are on no ref any more | put back, the run has failed; what it moved to is kept |
 //! | touched Ralph's own refs, loose or packed | put back, the run has failed |
 //!
@@ -16,7 +17,10 @@ use ralph_proc::end_note::FileTime;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{BoundaryFinding, BoundaryReport, Watch, is_ref_later};
+use super::reflogs::{LogEnd, log_ends};
 use super::refs::{self, Refs};
+use super::run_stash::{STASH, StashReturn};
+use crate::git::stash::Stash;
 use crate::git::undo::RefReturn;
 use crate::git::{Git, GitProgram, Head, Oid, RepositoryLocation, read_regular};
 use crate::state::State;
@@ -28,14 +32,29 @@ pub(crate) struct RefsBefore {
     /// What is checked out: the line that `HEAD` consists of.
     pub(super) head: Option<String>,
     refs: Refs,
+    #[serde(default)]
+    pub(super) stash: Stash,
+    #[serde(default)]
+    logs: Vec<LogEnd>,
 }
 
-/// Records every loose ref.
-pub(crate) fn note_refs(places: &[RepositoryLocation]) -> Vec<RefsBefore> {
-    let note = |place: &RepositoryLocation| RefsBefore {
-        common_dir: place.common_dir.clone(),
-        head: head_of(place),
-        refs: refs::now(place),
+/// Records every ref, and what only reflogs hold. In the person's own repositories the stash is saved first.
+pub(crate) fn note_refs(
+    places: &[RepositoryLocation],
+    person: Option<&GitProgram>,
+) -> Vec<RefsBefore> {
+    let note = |place: &RepositoryLocation| {
+        if let Some(program) = person {
+            // Where this fails, the mirror of a workflow has the entries.
+            let _ = Git::at(program.clone(), place.clone()).save_stash();
+        }
+        RefsBefore {
+            common_dir: place.common_dir.clone(),
+            head: head_of(place),
+            refs: refs::now(place),
+            stash: Stash::of(place),
+            logs: if person.is_some() { log_ends(place) } else { Vec::new() },
+        }
     };
     places.iter().map(note).collect()
 }
@@ -53,6 +72,12 @@ pub(crate) fn checked_out(places: &[RepositoryLocation]) -> Vec<Option<String>> 
 pub(super) fn head_of(place: &RepositoryLocation) -> Option<String> {
     let text = read_regular(place.git_dir.join("HEAD").as_std_path()).ok()??;
     Some(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+/// What the run has moved in one repository.
+struct Moved {
+    refs: Vec<RefReturn>,
+    stash: Option<StashReturn>,
 }
 
 /// What is to become of a ref.
@@ -78,11 +103,14 @@ impl Watch {
             let known = self.refs.iter().find(|known| known.common_dir == place.common_dir);
             let Some(before) = known else { continue };
             let now = refs::now(place);
-            if now == before.refs {
+            self.tell_of_logs(&before.logs, place, &now, report);
+            let git = Git::at(program(), place.clone());
+            let stash = Watch::stash_to_return(gone, &git, before, &now, state, report);
+            if now == before.refs && stash.is_none() {
                 continue;
             }
-            let git = Git::at(program(), place.clone());
             let mut moved = refs::differences(&before.refs, &now);
+            moved.retain(|moved| moved.name != STASH || before.stash.is_empty());
             // A ref that moved after the last process of the run had ended was not moved by the run.
             moved.retain(|moved| {
                 let is_later = is_ref_later(gone, place, &moved.name);
@@ -91,6 +119,7 @@ impl Watch {
                 }
                 !is_later
             });
+            let moved = Moved { refs: moved, stash };
             kept.extend(self.return_refs_of(&git, moved, &now, state, before_repair, report));
         }
         kept
@@ -99,7 +128,7 @@ impl Watch {
     fn return_refs_of(
         &self,
         git: &Git,
-        moved: Vec<RefReturn>,
+        Moved { refs: moved, stash }: Moved,
         now: &Refs,
         state: &State,
         before_repair: &dyn Fn(),
@@ -108,8 +137,9 @@ impl Watch {
         let tips = persons_tips(now);
         let mut returned = Vec::new();
         let mut dropped_to = Vec::new();
+        let ids: Vec<Oid> = moved.iter().filter_map(|moved| moved.before.clone()).collect();
+        fetch_back(git, state, &ids);
         for moved in moved {
-            fetch_back(git, state, moved.before.as_ref());
             let is_dropped = is_dropped(git, &moved, &tips);
             let RefFate::PutBack { violation } = fate(&moved, is_dropped) else { continue };
             let found = BoundaryFinding::of_ref(&moved);
@@ -119,9 +149,10 @@ impl Watch {
             dropped_to.extend(moved.now.clone());
             returned.push((found, moved));
         }
-        if !returned.is_empty() {
+        if !returned.is_empty() || stash.is_some() {
             before_repair();
         }
+        dropped_to.extend(stash.iter().flat_map(|stash| stash.dropped.iter().cloned()));
         // Where the run had moved them is kept: it may be work that is worth a look.
         let name = format!("refs/ralph/displaced/{}", self.run);
         if !dropped_to.is_empty()
@@ -136,19 +167,24 @@ impl Watch {
                 report.left.push(found);
             }
         }
+        if let Some(stash) = stash {
+            let is_back = stash.perform(git);
+            let list = if is_back { &mut report.put_back } else { &mut report.left };
+            list.push(stash.found);
+        }
         dropped_to
     }
 }
 
-/// Takes a commit back from the mirror that the run has pruned.
-fn fetch_back(git: &Git, state: &State, id: Option<&Oid>) {
-    let Some(id) = id else { return };
-    if git.have(std::slice::from_ref(id)).is_ok_and(|there| there == [true]) {
-        return;
-    }
-    let mirror = state.repository(&git.place().common_dir).join("mirror");
-    // Where that fails the ref cannot be put back, and is named among what is left.
-    let _ = git.take_from(&mirror, id);
+/// Takes commits back from the mirror that the run has pruned.
+pub(super) fn fetch_back(git: &Git, state: &State, ids: &[Oid]) {
+    // Where that fails a ref cannot be put back, and is named among what is left.
+    let _ = git.take_missing(&mirror_of(git.place(), state), ids);
+}
+
+/// Where the mirror of a repository is, if there is one.
+pub(super) fn mirror_of(place: &RepositoryLocation, state: &State) -> Utf8PathBuf {
+    state.repository(&place.common_dir).join("mirror")
 }
 
 /// Decides by the name of a ref, and by whether commits are lost.

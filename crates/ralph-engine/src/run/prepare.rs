@@ -231,7 +231,9 @@ impl Run<'_, '_> {
             home: watched.home.map(ToOwned::to_owned),
             git_dirs: boundary::inodes(watched.places),
             refs: if request.role.writes_workspace() && request.boundary != InForce::Off {
-                boundary::note_refs(watched.places)
+                let person = self.context.environment.git();
+                let person = self.context.slot.is_none().then_some(&person);
+                boundary::note_refs(watched.places, person)
             } else {
                 Vec::new()
             },

@@ -47,6 +47,8 @@ mod in_place_killed;
 #[cfg(test)]
 mod in_place_person;
 #[cfg(test)]
+mod in_place_stash;
+#[cfg(test)]
 mod kept_work;
 #[cfg(test)]
 mod landing;
