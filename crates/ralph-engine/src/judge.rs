@@ -478,7 +478,10 @@ pub(crate) fn differing(change: &PathChange) -> impl Iterator<Item = &Path> {
 }
 
 /// Returns which changes are to files that only Ralph may change.
-fn state_files<'c>(own: &[PathBuf], changes: impl Iterator<Item = &'c PathChange>) -> Vec<String> {
+pub(crate) fn state_files<'c>(
+    own: &[PathBuf],
+    changes: impl Iterator<Item = &'c PathChange>,
+) -> Vec<String> {
     let is_state = |path: &&Path| {
         let below = own.iter().find_map(|home| path.strip_prefix(home).ok());
         below.and_then(|below| below.to_str()).is_some_and(is_state_file)

@@ -55,6 +55,7 @@ pub mod stash;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod tip;
 mod tree_diff;
 mod tree_edit;
 mod tree_move;

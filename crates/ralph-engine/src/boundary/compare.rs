@@ -171,6 +171,19 @@ impl BoundaryReport {
         ))
     }
 
+    pub(super) fn sort(&mut self) {
+        for list in [
+            &mut self.violations,
+            &mut self.put_back,
+            &mut self.left,
+            &mut self.kept,
+            &mut self.unattributed,
+        ] {
+            list.sort();
+            list.dedup();
+        }
+    }
+
     /// What the journal keeps of it.
     pub(crate) fn journal(&self) -> BoundaryCrossed {
         BoundaryCrossed {
@@ -344,9 +357,10 @@ impl Watch {
         }
         if differences.is_empty() {
             report.saved_in = saver.used().map(ToOwned::to_owned);
+            self.return_tips(program, before_repair, &mut report);
             return report;
         }
-        Settlement {
+        let settlement = Settlement {
             watch: self,
             gone,
             baseline,
@@ -360,8 +374,10 @@ impl Watch {
             program,
             before_repair,
             other_branch: self.other_branch(program),
-        }
-        .run(differences)
+        };
+        let mut report = settlement.run(differences);
+        self.return_tips(program, before_repair, &mut report);
+        report
     }
 
     /// Moves home back if the run moved it aside, and takes a link or a file away that it put there. What became of one

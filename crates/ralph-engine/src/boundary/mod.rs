@@ -11,6 +11,7 @@ mod blocked;
 mod caches;
 mod compare;
 mod grants;
+mod home_tip;
 mod nested;
 mod outside;
 mod own;

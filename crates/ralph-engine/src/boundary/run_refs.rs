@@ -38,6 +38,20 @@ pub(crate) struct RefsBefore {
     logs: Vec<LogEnd>,
 }
 
+impl RefsBefore {
+    /// The branch that was checked out.
+    pub(super) fn branch(&self) -> Option<&str> {
+        self.head.as_deref()?.strip_prefix("ref: ")
+    }
+
+    /// The commit that was checked out; `None` on an unborn branch.
+    pub(super) fn tip(&self) -> Option<Oid> {
+        let head = self.head.as_deref()?;
+        let id = self.branch().map_or(Some(head), |branch| self.refs.get(branch).map(|id| &**id));
+        Oid::parse(id?.as_bytes())
+    }
+}
+
 /// Records every ref, and what only reflogs hold. In the person's own repositories the stash is saved first.
 pub(crate) fn note_refs(
     places: &[RepositoryLocation],

@@ -89,16 +89,7 @@ impl Settlement<'_> {
         self.files(&late);
         self.keep_commit();
         self.report.saved_in = self.saver.used().map(ToOwned::to_owned);
-        for list in [
-            &mut self.report.violations,
-            &mut self.report.put_back,
-            &mut self.report.left,
-            &mut self.report.kept,
-            &mut self.report.unattributed,
-        ] {
-            list.sort();
-            list.dedup();
-        }
+        self.report.sort();
         self.report
     }
 

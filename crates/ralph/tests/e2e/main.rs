@@ -43,6 +43,8 @@ mod hostile_text;
 #[cfg(test)]
 mod in_place;
 #[cfg(test)]
+mod in_place_home;
+#[cfg(test)]
 mod in_place_killed;
 #[cfg(test)]
 mod in_place_person;

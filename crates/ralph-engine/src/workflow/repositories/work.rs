@@ -13,7 +13,7 @@ use super::{BEFORE, BeforeAll, Repositories, oid};
 use crate::gates::WorkRepository;
 use crate::git::evidence::{Before, Dirt, DirtyPath, is_own};
 use crate::git::{Head, Oid, RefsSnapshot};
-use crate::judge::DETACHED;
+use crate::judge::{DETACHED, state_files};
 use crate::repository::GitAccess;
 use crate::state::State;
 use crate::workflow::WorkflowError;
@@ -256,6 +256,14 @@ impl Repositories {
             return Ok(Some(format!(
                 "the work is in {}, which `{branch}` does not lead to: merge it by hand",
                 commit.as_str()
+            )));
+        }
+        // In the checkout Ralph itself commits these on the run's branch alone.
+        let forged = state_files(&repository.own, git.changes(&head, &commit)?.iter());
+        if !forged.is_empty() {
+            return Ok(Some(format!(
+                "its commits change files that only Ralph writes: {}. Take these changes out of them",
+                forged.join(", ")
             )));
         }
         Ok(match git.fast_forward(&commit) {
