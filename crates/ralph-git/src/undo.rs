@@ -154,6 +154,13 @@ impl Git {
         self.call(call).map(|_| ())
     }
 
+    /// Makes the index of a repository that has lost it: as `HEAD`, with what is known of the work tree.
+    pub fn renew_index(&self) -> Result<(), GitError> {
+        self.call(Call::new(&["read-tree", "HEAD"]).timeout(LONG))?;
+        let refresh = Call::new(&["update-index", "-q", "--refresh"]).timeout(LONG);
+        self.call(refresh.accept(&[1])).map(|_| ())
+    }
+
     /// Restores refs, each only if it still has the expected target.
     pub fn return_refs(&self, refs: &[RefReturn]) -> Result<(), GitError> {
         let mut input = Vec::new();

@@ -344,9 +344,11 @@ impl Watch {
                 if returned { report.put_back.push(found) } else { report.left.push(found) }
             }
         }
+        let made = self.make_git_dirs(gone, baseline, state, &mut saver, before_repair);
         self.unblock_git(before_repair, &mut saver, &mut report);
         // Before anything is compared: home is what its branch has.
         let tips = self.return_refs(gone, state, program, before_repair, &mut report);
+        Watch::complete_git_dirs(&made, program, &mut report);
         self.return_home(before_repair, &mut saver, &mut report);
         let differences = baseline.compare(&self.field(state));
         if self.in_force == InForce::Detect && state.journal_length() < self.journal {

@@ -10,6 +10,7 @@ mod baseline;
 mod blocked;
 mod caches;
 mod compare;
+mod git_dir;
 mod grants;
 mod home_tip;
 mod nested;

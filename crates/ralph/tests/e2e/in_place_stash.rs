@@ -100,3 +100,38 @@ fn a_run_that_expires_reflogs_is_told() {
     let report = place.agent_run(&["--agent-cmd", work]);
     assert_eq!(report.json["changes"]["left"].as_array().map(Vec::len), Some(0), "{}", report.json);
 }
+
+#[test]
+fn a_git_directory_that_a_run_removes_is_made_again_from_the_mirror() {
+    let stage = committed();
+    stage.git(&["branch", "mine"]);
+    let before = stashed(&stage.place);
+    let refs = stage.git(&[
+        "for-each-ref",
+        "--format=%(objectname) %(refname)",
+        "refs/heads/mine",
+        "refs/stash",
+    ]);
+    for removes in
+        ["rm -rf .git", "rm -rf .git; git init -q", "rm -rf .git; echo gitdir: /nowhere >.git"]
+    {
+        let main = stage.git(&["rev-parse", "main"]);
+        let agent = agent(&stage, &format!("echo x >work.txt; {removes}; claim"));
+        let args = ["--allow-dirty", "1", "--max-attempts", "1", "--agent-cmd", &agent];
+        let told = format!("{removes}\n{}", stage.pipeline(&args).finished);
+        stage.git(&["merge-base", "--is-ancestor", main.trim(), "main"]);
+        let now = stage.git(&[
+            "for-each-ref",
+            "--format=%(objectname) %(refname)",
+            "refs/heads/mine",
+            "refs/stash",
+        ]);
+        assert_eq!(now, refs, "{told}");
+        assert_eq!(list(&stage.place), before, "{told}");
+        let dirty = stage.git(&["status", "--porcelain"]);
+        assert!(["", "?? work.txt\n", "?? work.txt"].contains(&&*dirty), "{told}\n{dirty}");
+    }
+    // Work goes on in it.
+    stage.git(&["clean", "-fdq"]);
+    stage.pipeline(&["1", "--agent-cmd", &agent(&stage, "ok; claim")]).exits(0);
+}
