@@ -10,7 +10,9 @@
 //! A file is an obstacle if it has uncommitted changes or is untracked, unless it already has the target's content.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,6 +96,10 @@ impl FastForward<'_> {
         }
         let index = ScratchIndex::copy_of_index(git_dir)?;
         let bench = Bench { git: self.git, drivers: &drivers, index: &index };
+        let unmerged = bench.unmerged()?;
+        if !unmerged.is_empty() {
+            return Ok(Some((unmerged, WaitReason::Unmerged)));
+        }
         let was_killed = Note::read(self.git).is_some_and(|note| note.to == *self.to);
         let files = bench.examine(self.from, &touched, was_killed)?.in_the_way;
         Ok((!files.is_empty()).then_some((files, WaitReason::Uncommitted)))
@@ -199,6 +205,10 @@ impl FastForward<'_> {
     ) -> Result<Result<ScratchIndex, (Vec<PathBuf>, WaitReason)>, LandingError> {
         let index = ScratchIndex::copy_of_index(&self.git.place().git_dir)?;
         let bench = Bench { git: self.git, drivers, index: &index };
+        let unmerged = bench.unmerged()?;
+        if !unmerged.is_empty() {
+            return Ok(Err((unmerged, WaitReason::Unmerged)));
+        }
         let findings = bench.examine(self.from, touched, !matches!(begun, Begun::Not))?;
         let theirs: Option<&[PathBuf]> = match begun {
             Begun::Not => Some(&findings.equal),
@@ -313,6 +323,19 @@ impl Bench<'_> {
             wanted.get(change.path.as_path()).map(|path| (*path, change.clone()))
         });
         Ok(known.collect())
+    }
+
+    /// Returns the files that are unmerged in the index. With any, git moves no other either.
+    fn unmerged(&self) -> Result<Vec<PathBuf>, GitError> {
+        let output = self.call(self.index, &["ls-files", "-z", "--unmerged"], b"")?;
+        let path = |record: &[u8]| {
+            let tab = memchr::memchr(b'\t', record)?;
+            Some(PathBuf::from(OsStr::from_bytes(&record[tab + 1..])))
+        };
+        // One record a stage, sorted by path.
+        let mut paths: Vec<PathBuf> = output.split(|byte| *byte == 0).filter_map(path).collect();
+        paths.dedup();
+        Ok(paths)
     }
 
     /// Determines which of the touched files are obstacles.

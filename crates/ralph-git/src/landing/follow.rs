@@ -47,6 +47,8 @@ pub enum FollowOutcome {
 pub enum WaitReason {
     /// Files that the landed work touches have uncommitted changes, or are untracked.
     Uncommitted,
+    /// Files are unmerged in the index, with no operation in progress: a `git stash pop` that ended in a conflict.
+    Unmerged,
     /// A merge or similar operation is in progress.
     Operation(GitOperation),
     /// Another git process holds the index.

@@ -539,6 +539,31 @@ fn an_operation_under_way_and_a_busy_index_are_waited_for() {
     assert_eq!(bench.follow(), FollowOutcome::Followed { commit: landed });
 }
 
+/// The person's `git stash pop` ended in a conflict, in a file that the landed work does not touch.
+#[test]
+fn files_that_are_unmerged_with_no_operation_in_progress_are_named() {
+    let bench = Bench::new();
+    write(&bench.dir.join("keep"), "mine\n");
+    bench.world.git(&bench.dir, &["stash", "-q"]);
+    bench.world.commit(&bench.dir, &[("keep", "other\n")]);
+    assert!(bench.world.try_git(&bench.dir, &["stash", "pop", "-q"]).is_err());
+    let landed = bench.land(&[("x", "1")]);
+    let (status, main) = (bench.status(), bench.main());
+    let waits = FollowOutcome::Waits {
+        landed: landed.clone(),
+        worktree: bench.dir.clone().into(),
+        files: vec!["keep".into()],
+        reason: WaitReason::Unmerged,
+    };
+    assert_eq!(bench.git.look_at_following(MAIN).unwrap(), waits);
+    assert_eq!(bench.follow(), waits);
+    assert_eq!((bench.status(), bench.main()), (status, main));
+    assert!(!bench.dir.join(".git/ralph-fast-forward").exists());
+    bench.world.git(&bench.dir, &["checkout", "-q", "--ours", "keep"]);
+    bench.world.git(&bench.dir, &["add", "keep"]);
+    assert_eq!(bench.follow(), FollowOutcome::Followed { commit: landed });
+}
+
 #[test]
 fn files_that_need_a_filter_are_left_to_the_person() {
     let bench = Bench::new();

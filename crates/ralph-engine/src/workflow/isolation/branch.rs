@@ -436,6 +436,10 @@ pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) ->
             format!("it has uncommitted changes in {files}"),
             "commit, stash or remove them".to_owned(),
         ),
+        WaitReason::Unmerged => (
+            format!("it has unmerged changes in {files}"),
+            "resolve them and run `git add` on them".to_owned(),
+        ),
         WaitReason::Operation(operation) => {
             (format!("a {operation} is under way"), format!("end the {operation}"))
         }
