@@ -42,7 +42,7 @@ use crate::run::{
     AgentError, ProcessExit, Retrying, RunEnd, RunFacts, RunOutcome, Trouble, UsageLimit,
 };
 
-/// How many characters of stderr are shown after a crash.
+/// How many characters of stderr are shown after a crash, or if there is no answer.
 const LONGEST_STDERR: usize = 400;
 
 /// Whether a run produced what its role must end with: the lines that the prompt asks for, or a granted request.
@@ -128,7 +128,9 @@ impl RunFacts {
             Some(_) if !self.did_anything() && close.claim == ClaimCheck::Granted => {
                 RunOutcome::Completed
             }
-            Some(_) if !self.did_anything() => trouble(Trouble::NoOutput),
+            Some(_) if !self.did_anything() => {
+                trouble(Trouble::NoOutput { stderr: one_line(close.stderr) })
+            }
             Some(_) => agent_trouble("it ended without a last message"),
         }
     }

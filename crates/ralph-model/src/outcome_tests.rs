@@ -203,6 +203,10 @@ fn again() -> String {
     "again".to_owned()
 }
 
+fn no_output() -> RunOutcome {
+    trouble(Trouble::NoOutput { stderr: Some("one | two".to_owned()) })
+}
+
 fn limit_until(resets_at: Option<Timestamp>) -> RunOutcome {
     trouble(Trouble::UsageLimit { resets_at })
 }
@@ -416,7 +420,7 @@ fn rules_of_the_rest() -> Vec<Rule> {
             |case| case.silent() && case.claim == ClaimCheck::Granted,
             |_| RunOutcome::Completed,
         ),
-        ("silence is no output", Case::silent, |_| trouble(Trouble::NoOutput)),
+        ("silence is no output", Case::silent, |_| no_output()),
         (
             "a stream cut short before the last word",
             |case| case.last_word.is_none(),
@@ -455,7 +459,16 @@ fn text_without_tool_calls_is_activity() {
 #[test]
 fn a_run_of_which_nothing_was_heard_has_no_output() {
     let close = close(&RunEnd::Exited, Some(ProcessExit::Code(0)));
-    assert_eq!(RunFacts::default().outcome(&close), trouble(Trouble::NoOutput));
+    assert_eq!(RunFacts::default().outcome(&close), no_output());
+    let RunOutcome::Trouble { trouble } = RunFacts::default().outcome(&close) else { panic!() };
+    let told = "the agent printed no answer on stdout; on stderr: one | two";
+    assert_eq!(trouble.to_string(), told);
+    let silent = RunFacts::default().outcome(&RunClose { stderr: " \n", ..close });
+    let RunOutcome::Trouble { trouble } = silent else { panic!() };
+    assert_eq!(trouble.to_string(), "the agent printed no answer");
+    // As journals have it that were written before stderr was kept.
+    let older: Trouble = serde_json::from_str(r#"{"kind":"no_output"}"#).unwrap();
+    assert_eq!(older, trouble);
 }
 
 #[test]

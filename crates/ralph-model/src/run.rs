@@ -268,7 +268,11 @@ pub enum Trouble {
     Machine {
         message: String,
     },
-    NoOutput,
+    NoOutput {
+        /// The end of its stderr.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<String>,
+    },
     Crash {
         exit: ProcessExit,
         /// The end of its stderr.
@@ -307,7 +311,7 @@ impl Trouble {
             Trouble::UnknownSession { .. } => TroubleKind::UnknownSession,
             Trouble::Spawn { .. } => TroubleKind::Spawn,
             Trouble::Machine { .. } => TroubleKind::Machine,
-            Trouble::NoOutput => TroubleKind::NoOutput,
+            Trouble::NoOutput { .. } => TroubleKind::NoOutput,
             Trouble::Crash { .. } => TroubleKind::Crash,
             Trouble::Agent { .. } => TroubleKind::Agent,
         }
@@ -330,7 +334,10 @@ impl fmt::Display for Trouble {
             }
             Trouble::Spawn { message } => write!(f, "the agent could not be started: {message}"),
             Trouble::Machine { message } => write!(f, "machine error: {message}"),
-            Trouble::NoOutput => f.write_str("the agent said nothing and did nothing"),
+            Trouble::NoOutput { stderr: None } => f.write_str("the agent printed no answer"),
+            Trouble::NoOutput { stderr: Some(said) } => {
+                write!(f, "the agent printed no answer on stdout; on stderr: {said}")
+            }
             Trouble::Crash { exit, stderr: None } => write!(f, "the agent ended with {exit}"),
             Trouble::Crash { exit, stderr: Some(said) } => {
                 write!(f, "the agent ended with {exit}: {said}")

@@ -69,7 +69,7 @@ fn any_trouble() -> impl Strategy<Value = Trouble> {
         any_text().prop_map(|message| Trouble::UnknownSession { message }),
         any_text().prop_map(|message| Trouble::Spawn { message }),
         any_text().prop_map(|message| Trouble::Machine { message }),
-        Just(Trouble::NoOutput),
+        any_stderr().prop_map(|stderr| Trouble::NoOutput { stderr }),
         (any_exit(), any_stderr()).prop_map(|(exit, stderr)| Trouble::Crash { exit, stderr }),
         any_text().prop_map(|message| Trouble::Agent { message }),
     ]

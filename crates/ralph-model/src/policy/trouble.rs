@@ -55,7 +55,7 @@ mod tests {
             'c' => Trouble::Crash { exit: ProcessExit::Code(1), stderr: None },
             'C' => Trouble::Crash { exit: ProcessExit::Signal(9), stderr: None },
             'n' => Trouble::Network { message: "cut".to_owned() },
-            'o' => Trouble::NoOutput,
+            'o' => Trouble::NoOutput { stderr: None },
             'l' => Trouble::UsageLimit { resets_at: None },
             '.' => return RunOutcome::Completed,
             't' => return RunOutcome::TimedOut { idle: false, after: Duration::from_mins(1) },

@@ -98,7 +98,12 @@ fn an_agent_that_prints_nothing_is_heard_by_its_mailbox() {
     assert_eq!(site.read("hello.txt"), "hello\n");
     let site = Site::new("");
     let silent = site.exits(1, &["greet", "--agent-cmd", "cat >/dev/null"]);
-    assert!(silent.stderr.contains("said nothing and did nothing"), "{silent}");
+    assert!(silent.stderr.contains("the agent printed no answer"), "{silent}");
+    let site = Site::new("");
+    let elsewhere = "cat >/dev/null; echo hello > hello.txt; git add hello.txt; git commit -qm hello; echo 'I am done' >&2";
+    let misdirected = site.exits(1, &["greet", "--agent-cmd", elsewhere]);
+    let told = "the agent printed no answer on stdout; on stderr: I am done";
+    assert!(misdirected.stderr.contains(told), "{misdirected}");
 }
 
 /// An agent's text alone is no claim in the loop. An agent that only prints gets feedback about that, and is stopped
