@@ -145,6 +145,11 @@ fn assert_row(row: &Row) {
         AgentEvent::Error { kind, fatal: true, .. } => Some(kind),
         _ => None,
     });
+    let limit = match row.limit {
+        Limit::No => None,
+        Limit::UntilUnknown => Some(UsageLimit { resets_at: None }),
+        Limit::Until(at) => Some(UsageLimit { resets_at: Some(time(at)) }),
+    };
     let expected = RunFacts {
         session: row.session.map(str::to_owned),
         model: facts.model.clone(),
@@ -163,11 +168,8 @@ fn assert_row(row: &Row) {
             fatal: row.fatal.is_some(),
         }),
         retrying: facts.retrying.clone(),
-        limit: match row.limit {
-            Limit::No => None,
-            Limit::UntilUnknown => Some(UsageLimit { resets_at: None }),
-            Limit::Until(at) => Some(UsageLimit { resets_at: Some(time(at)) }),
-        },
+        limit,
+        last_reset: limit.map_or(facts.last_reset, |limit| limit.resets_at),
         retries: row.retries,
         cost_is_cumulative: false,
     };

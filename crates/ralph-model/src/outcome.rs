@@ -101,11 +101,14 @@ impl RunFacts {
         if let Some(UsageLimit { resets_at }) = self.limit {
             return trouble(Trouble::UsageLimit { resets_at });
         }
-        if let Some(outcome) = self.error.as_ref().and_then(told_by_error) {
+        if let Some(outcome) = self.error.as_ref().and_then(|error| self.told_by_error(error)) {
             return outcome;
         }
         if let Some(timed_out) = timed_out {
-            return self.retrying.as_ref().map_or(timed_out, told_by_retry);
+            return self
+                .retrying
+                .as_ref()
+                .map_or(timed_out, |retrying| self.told_by_retry(retrying));
         }
         if let Some(UsageLimit { resets_at }) =
             usage_limit_in_text(close.tail, close.limit_patterns, close.now)
@@ -168,6 +171,33 @@ impl RunFacts {
             |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
         self.tool_calls > 0 || said(&self.last_text) || said(&self.final_message)
     }
+
+    /// Returns the outcome of an error, if its kind identifies the cause.
+    fn told_by_error(&self, error: &AgentError) -> Option<RunOutcome> {
+        let message = error.message.clone();
+        Some(trouble(match error.kind {
+            ErrorKind::UsageLimit => Trouble::UsageLimit { resets_at: self.last_reset },
+            ErrorKind::Billing => Trouble::Billing { message },
+            ErrorKind::Auth => Trouble::Auth { message },
+            ErrorKind::Server => Trouble::Server { message },
+            ErrorKind::Network => Trouble::Network { message },
+            ErrorKind::UnknownSession => Trouble::UnknownSession { message },
+            ErrorKind::Context => return Some(RunOutcome::ContextFull),
+            // An interruption by the person ends the run as such; one that only the agent reports is an ordinary error.
+            ErrorKind::Interrupted | ErrorKind::Other => return None,
+        }))
+    }
+
+    fn told_by_retry(&self, retrying: &Retrying) -> RunOutcome {
+        let message = retrying.message.clone();
+        trouble(match retrying.status {
+            Some(429) => Trouble::UsageLimit { resets_at: self.last_reset },
+            Some(401 | 403) => Trouble::Auth { message },
+            Some(402) => Trouble::Billing { message },
+            Some(500..) => Trouble::Server { message },
+            _ => Trouble::Network { message },
+        })
+    }
 }
 
 fn trouble(trouble: Trouble) -> RunOutcome {
@@ -184,33 +214,6 @@ fn one_line(lines: &str) -> Option<String> {
 
 fn agent_trouble(message: &str) -> RunOutcome {
     trouble(Trouble::Agent { message: message.to_owned() })
-}
-
-/// Returns the outcome of an error, if its kind identifies the cause.
-fn told_by_error(error: &AgentError) -> Option<RunOutcome> {
-    let message = error.message.clone();
-    Some(trouble(match error.kind {
-        ErrorKind::UsageLimit => Trouble::UsageLimit { resets_at: None },
-        ErrorKind::Billing => Trouble::Billing { message },
-        ErrorKind::Auth => Trouble::Auth { message },
-        ErrorKind::Server => Trouble::Server { message },
-        ErrorKind::Network => Trouble::Network { message },
-        ErrorKind::UnknownSession => Trouble::UnknownSession { message },
-        ErrorKind::Context => return Some(RunOutcome::ContextFull),
-        // An interruption by the person ends the run as such; one that only the agent reports is an ordinary error.
-        ErrorKind::Interrupted | ErrorKind::Other => return None,
-    }))
-}
-
-fn told_by_retry(retrying: &Retrying) -> RunOutcome {
-    let message = retrying.message.clone();
-    trouble(match retrying.status {
-        Some(429) => Trouble::UsageLimit { resets_at: None },
-        Some(401 | 403) => Trouble::Auth { message },
-        Some(402) => Trouble::Billing { message },
-        Some(500..) => Trouble::Server { message },
-        _ => Trouble::Network { message },
-    })
 }
 
 #[cfg(test)]

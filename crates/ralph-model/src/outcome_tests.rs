@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::event::{AgentEvent, LimitStatus};
 use crate::usage::Usage;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -469,6 +470,41 @@ fn a_run_of_which_nothing_was_heard_has_no_output() {
     // As journals have it that were written before stderr was kept.
     let older: Trouble = serde_json::from_str(r#"{"kind":"no_output"}"#).unwrap();
     assert_eq!(older, trouble);
+}
+
+/// A tool call shows that the model answered, but an error at the end that names a limit is about that limit.
+#[test]
+fn the_reset_of_a_limit_is_known_also_after_more_work() {
+    let limit = |status, resets_at| AgentEvent::RateLimit { status, resets_at };
+    let hit = || limit(LimitStatus::Rejected, Some(soon()));
+    let work = || AgentEvent::ToolCall {
+        id: "1".to_owned(),
+        name: "write".to_owned(),
+        summary: String::new(),
+    };
+    let end = || AgentEvent::Final { text: "done".to_owned() };
+    let error = || AgentEvent::Error {
+        kind: ErrorKind::UsageLimit,
+        message: "limit".to_owned(),
+        fatal: true,
+    };
+    let retry = || AgentEvent::Retry { status: Some(429), message: "again".to_owned() };
+    let exited = (RunEnd::Exited, Some(ProcessExit::Code(0)));
+    let timeout = (RunEnd::IdleTimeout { after: MINUTE }, None);
+    let reset = Some(soon());
+    for (events, (run_end, exit), reset) in [
+        (vec![hit(), error(), work(), end()], &exited, reset),
+        (vec![hit(), work(), error(), end()], &exited, reset),
+        (vec![hit(), limit(LimitStatus::Rejected, None), error(), work(), end()], &exited, reset),
+        (vec![hit(), work(), retry()], &timeout, reset),
+        (vec![hit(), limit(LimitStatus::Allowed, None), retry()], &timeout, None),
+    ] {
+        let mut facts = RunFacts::default();
+        for event in &events {
+            facts.apply(event);
+        }
+        assert_eq!(facts.outcome(&close(run_end, *exit)), limit_until(reset), "{events:?}");
+    }
 }
 
 #[test]

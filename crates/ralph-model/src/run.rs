@@ -126,6 +126,8 @@ pub struct RunFacts {
     pub error: Option<AgentError>,
     /// The limit in force: nothing the agent did later shows that it has ended.
     pub limit: Option<UsageLimit>,
+    /// When the last limit that was reported resets, also if the agent has called tools since.
+    pub last_reset: Option<Timestamp>,
     pub retries: u64,
     pub retrying: Option<Retrying>,
 }
@@ -169,11 +171,12 @@ impl RunFacts {
                 self.context_max = self.context_max.max(Some(*used));
             }
             AgentEvent::RateLimit { status: LimitStatus::Rejected, resets_at } => {
-                let known = self.limit.and_then(|limit| limit.resets_at);
-                self.limit = Some(UsageLimit { resets_at: resets_at.or(known) });
+                self.last_reset = resets_at.or(self.last_reset);
+                self.limit = Some(UsageLimit { resets_at: self.last_reset });
             }
             AgentEvent::RateLimit { .. } => {
                 self.limit = None;
+                self.last_reset = None;
                 self.retrying = None;
             }
             AgentEvent::Retry { status, message } => {
@@ -183,7 +186,7 @@ impl RunFacts {
             AgentEvent::Final { text } => self.final_message = Some(text.clone()),
             AgentEvent::Error { kind, message, fatal } => {
                 if *kind == ErrorKind::UsageLimit && self.limit.is_none() {
-                    self.limit = Some(UsageLimit { resets_at: None });
+                    self.limit = Some(UsageLimit { resets_at: self.last_reset });
                 }
                 let error = AgentError { kind: *kind, message: message.clone(), fatal: *fatal };
                 match &mut self.error {
