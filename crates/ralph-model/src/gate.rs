@@ -65,6 +65,8 @@ pub enum Obstacle {
     NoProgram { program: String },
     /// The checkout could not be set up.
     Setup { message: String },
+    /// The commit has a submodule whose content this machine does not have.
+    Unfilled { message: String },
     /// A fault of the machine. It says nothing about the work.
     Machine { message: String },
 }
@@ -73,7 +75,9 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::NoProgram { program } => write!(f, "program `{program}` not found"),
-            Obstacle::Setup { message } => write!(f, "the checkout could not be set up: {message}"),
+            Obstacle::Setup { message } | Obstacle::Unfilled { message } => {
+                write!(f, "the checkout could not be set up: {message}")
+            }
             Obstacle::Machine { message } => f.write_str(message),
         }
     }
@@ -253,11 +257,14 @@ pub fn attribute(runs: GateRuns<'_>) -> Attribution {
         None => runs.candidate,
     };
     if let Some(obstacle) = last.obstacle().cloned() {
-        let machine = matches!(obstacle, Obstacle::Machine { .. });
+        // Whether a submodule belongs into the work is for a person to say, who may also be able to fetch it.
+        let is_not_the_works =
+            matches!(obstacle, Obstacle::Machine { .. } | Obstacle::Unfilled { .. });
         let base_ran = base.is_some_and(|base| base.obstacle().is_none());
-        return match obstacle {
-            obstacle if base_ran && !machine => Attribution::Broken { obstacle },
-            obstacle => Attribution::CouldNotRun { obstacle },
+        return if base_ran && !is_not_the_works {
+            Attribution::Broken { obstacle }
+        } else {
+            Attribution::CouldNotRun { obstacle }
         };
     }
     if last.passed() {

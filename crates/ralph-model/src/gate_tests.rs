@@ -29,6 +29,10 @@ fn machine() -> Obstacle {
     Obstacle::Machine { message: "disk full".to_owned() }
 }
 
+fn unfilled() -> Obstacle {
+    Obstacle::Unfilled { message: "the submodule `sub` is empty".to_owned() }
+}
+
 fn missing() -> Obstacle {
     Obstacle::NoProgram { program: "just".to_owned() }
 }
@@ -47,6 +51,7 @@ fn all_runs() -> Vec<GateRun> {
         run(GateStatus::TimedOut, None),
         run(GateStatus::TimedOut, Some((5, 0))),
         run(GateStatus::CouldNotRun { obstacle: machine() }, None),
+        run(GateStatus::CouldNotRun { obstacle: unfilled() }, None),
         run(GateStatus::CouldNotRun { obstacle: missing() }, None),
     ]
 }
@@ -139,6 +144,11 @@ fn rules() -> Vec<Rule> {
             "the machine is nobody's fault, whatever the base did",
             |case| case.says().obstacle() == Some(&machine()),
             |_| Attribution::CouldNotRun { obstacle: machine() },
+        ),
+        (
+            "a submodule that is not there is for a person to decide on, whatever the base did",
+            |case| case.says().obstacle() == Some(&unfilled()),
+            |_| Attribution::CouldNotRun { obstacle: unfilled() },
         ),
         (
             "what ran at the base and cannot be run any more is broken",

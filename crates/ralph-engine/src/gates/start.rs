@@ -44,6 +44,9 @@ impl StartFinding {
                 "correct `setup` of [checkout], or `run` of the [[gate]] `{name}`, in ralph.toml: it has to work in a fresh \
                  checkout"
             ),
+            GateStatus::CouldNotRun { obstacle: Obstacle::Unfilled { .. } } => {
+                "fetch it, or have `setup` of [checkout] in ralph.toml fill it".to_owned()
+            }
             GateStatus::TimedOut => {
                 format!("raise `timeout` of the [[gate]] `{name}` in ralph.toml, or make it faster")
             }

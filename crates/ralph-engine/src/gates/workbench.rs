@@ -9,7 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -308,7 +308,7 @@ impl<'a> Workbench<'a> {
         }
         let is_filled = unfilled.submodules.is_empty() && unfilled.lfs.is_empty();
         let problem = match self.set_up(&checkout, &warm, is_filled, tell)? {
-            None => self.unfilled(&checkout)?.map(|message| Obstacle::Setup { message }),
+            None => self.unfilled(&checkout)?,
             problem => problem,
         };
         self.checkout = Some(checkout);
@@ -351,7 +351,7 @@ impl<'a> Workbench<'a> {
         }
         // It runs code of the commit, which must not change what is judged. A file of LFS may be filled in.
         let mirror = self.repository.mirror.git();
-        let is_pointer = |path: &std::path::Path| {
+        let is_pointer = |path: &Path| {
             provision.needs_lfs
                 && mirror.files_at(&[(checkout.commit(), path)], LARGEST_POINTER).is_ok_and(
                     |found| found.into_iter().flatten().any(|text| text.starts_with(LFS_POINTER)),
@@ -396,34 +396,54 @@ impl<'a> Workbench<'a> {
     }
 
     /// Returns what the commit has only a reference to, and `setup` did not fill in.
-    fn unfilled(&self, checkout: &Checkout) -> Result<Option<String>, GateError> {
+    fn unfilled(&self, checkout: &Checkout) -> Result<Option<Obstacle>, GateError> {
         let provision = checkout.provision();
         let tree = checkout.worktree().as_std_path();
+        let mirror = self.repository.mirror.git();
         for submodule in &provision.submodules {
             let filled =
                 fs::read_dir(tree.join(submodule)).is_ok_and(|mut found| found.next().is_some());
             if !filled {
                 let name = submodule.display();
-                return Ok(Some(format!(
-                    "the submodule `{name}` is empty, because your repository lacks its commit; `git submodule update --init \
-                     --recursive` fetches it"
-                )));
+                let declared = mirror.file_at(checkout.commit(), Path::new(".gitmodules"))?;
+                let message = if is_declared(&declared.unwrap_or_default(), submodule) {
+                    format!(
+                        "the submodule `{name}` is empty, because your repository lacks its commit; `git submodule update \
+                         --init --recursive` fetches it"
+                    )
+                } else {
+                    format!(
+                        "`{name}` is a repository of its own, committed without its files, and `.gitmodules` does not say \
+                         where it is from"
+                    )
+                };
+                return Ok(Some(Obstacle::Unfilled { message }));
             }
         }
         if !provision.needs_lfs {
             return Ok(None);
         }
-        for entry in self.repository.mirror.git().tree(checkout.commit())? {
+        for entry in mirror.tree(checkout.commit())? {
             let path = tree.join(&entry.path);
             if is_lfs_pointer(&path) {
                 let name = entry.path.display();
-                return Ok(Some(format!(
+                let message = format!(
                     "`{name}` is an LFS pointer, because your repository lacks its content; `git lfs pull` fetches it"
-                )));
+                );
+                return Ok(Some(Obstacle::Setup { message }));
             }
         }
         Ok(None)
     }
+}
+
+/// Whether a `.gitmodules` has an entry with the path of a submodule.
+fn is_declared(modules: &[u8], submodule: &Path) -> bool {
+    String::from_utf8_lossy(modules).lines().any(|line| {
+        line.split_once('=').is_some_and(|(key, value)| {
+            key.trim() == "path" && Path::new(value.trim().trim_matches('"')) == submodule
+        })
+    })
 }
 
 /// Where `setup` runs.

@@ -225,14 +225,22 @@ fn setup_runs_when_it_must_and_its_failure_keeps_gates_from_running() {
 fn submodules_and_large_files_that_nobody_filled_keep_gates_from_running() {
     let gated = Gated::new("true", "");
     let head = gated.head();
-    gated.write(".gitmodules", "[submodule \"sub\"]\n\tpath = sub\n\turl = ../sub\n");
     let link = format!("160000,{head},sub");
     gated.place.env.git(&["update-index", "--add", "--cacheinfo", &link]);
+    gated.place.env.git(&["commit", "--quiet", "--message", "a repository inside"]);
+    // The gates ran before, but a submodule is for a person to decide on.
+    let (_, report) = gated.gates(&["--base", &head]);
+    assert_eq!(attribution(&report), "could_not_run", "{report}");
+    let message = report["gates"][0]["obstacle"]["message"].as_str().unwrap();
+    assert!(message.contains("`sub`") && message.contains(".gitmodules"), "{message}");
+    assert!(!message.contains("submodule update"), "{message}");
+    gated.write(".gitmodules", "[submodule \"sub\"]\n\tpath = sub\n\turl = ../sub\n");
     gated.place.env.git(&["add", ".gitmodules"]);
     gated.place.env.git(&["commit", "--quiet", "--message", "submodule"]);
     let (_, report) = gated.gates(&[]);
     assert_eq!(attribution(&report), "could_not_run", "{report}");
-    assert!(report["gates"][0]["obstacle"]["message"].as_str().unwrap().contains("`sub`"));
+    let message = report["gates"][0]["obstacle"]["message"].as_str().unwrap();
+    assert!(message.contains("`sub`") && message.contains("submodule update"), "{message}");
     gated.place.env.git(&["rm", "--quiet", "--cached", "sub", ".gitmodules"]);
     fs::remove_file(gated.file(".gitmodules")).unwrap();
     gated.write(".gitattributes", "*.bin filter=lfs\n");
