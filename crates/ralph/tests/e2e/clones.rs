@@ -414,6 +414,9 @@ fn a_plan_that_a_person_writes_in_place_of_one_in_flight_wins() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("your change is in it"), "{said}");
     assert_eq!(stage.read(PLAN), "# Mine\n");
+    // The work was done by it, so it lands with the work.
+    assert_eq!(stage.git(&["show", &format!("main:{PLAN}")]), "# Mine");
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
 }
 
 #[test]

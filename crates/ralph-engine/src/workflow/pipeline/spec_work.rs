@@ -1,6 +1,6 @@
 //! The workflow of one spec: read the markers, ask the state machine for the next step, perform it, record the result.
 
-use camino::Utf8Path;
+use camino::Utf8PathBuf;
 use ralph_model::checks::allow_lines;
 use ralph_model::journal::{
     JournalEvent, Note, PersonAnswered, PersonNeeded, PlanAdopted, QuestionKind, SpecFailed,
@@ -18,6 +18,7 @@ use crate::gates::pin::PinnedGates;
 use crate::judge::Case;
 use crate::run::{RESULTS, RunReport, RunResult};
 use crate::session::Session;
+use crate::specs::SPECS;
 use crate::workflow::WorkflowError;
 use crate::workflow::driver::{
     Ended, Stop, Subject, Turn, Void, Workflow, WorkflowStep, drive, forget_troubles,
@@ -196,8 +197,8 @@ impl Pipeline<'_, '_> {
     /// Commits what is in flight of a spec to the branch: work on it has ended for now.
     fn publish(&mut self, spec: &SpecPath, end: &str) -> Result<(), WorkflowError> {
         let message = format!("ralph: {} {}", spec.id(), end.replace('_', " "));
-        let file = Utf8Path::new("specs").join(spec.as_str());
-        self.project.publish(self.session, &message, &[&file])
+        let judged = judged_files(spec);
+        self.project.publish(self.session, &message, &judged.each_ref().map(|path| &**path))
     }
 
     /// Performs writes, and commits the files that they changed.
@@ -442,6 +443,11 @@ impl SpecWork<'_, '_, '_> {
 
 fn subject(spec: &SpecPath, item: &str, phase: Option<Phase>) -> Subject {
     Subject { spec: Some(spec.to_string()), item: Some(item.to_owned()), phase }
+}
+
+/// Returns the files of home by which work on a spec is done and judged, whoever wrote them.
+pub(super) fn judged_files(spec: &SpecPath) -> [Utf8PathBuf; 2] {
+    [spec.as_str().to_owned(), spec.plan_md()].map(|path| Utf8PathBuf::from(SPECS).join(path))
 }
 
 fn done_end(markers: &Markers) -> SpecEnd {

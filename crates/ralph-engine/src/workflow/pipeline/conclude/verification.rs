@@ -1,6 +1,5 @@
 //! What follows from a verifier's run, or from a person's answer: the spec is done, planned again, or sent back.
 
-use camino::Utf8Path;
 use ralph_model::answer::is_yes;
 use ralph_model::build::Acceptance;
 use ralph_model::id::CommitId;
@@ -22,7 +21,7 @@ use crate::workflow::isolation::landing::{
 };
 use crate::workflow::pipeline::examination::verdict_of;
 use crate::workflow::pipeline::phases::works_of;
-use crate::workflow::pipeline::spec_work::SpecWork;
+use crate::workflow::pipeline::spec_work::{SpecWork, judged_files};
 use crate::workflow::pipeline::{SpecEnd, list};
 use crate::workflow::repositories::attestation;
 use crate::workflow::{WorkflowError, merge_review, review, unfinished};
@@ -239,7 +238,7 @@ impl SpecWork<'_, '_, '_> {
             Ok(writes.iter().filter_map(|write| store.replacement(spec, write)).collect())
         };
         let asked: Vec<String> = self.cases.iter().flatten().flat_map(Case::open_gates).collect();
-        let spec_file = Utf8Path::new("specs").join(self.spec.as_str());
+        let judged = judged_files(self.spec);
         let message = format!("ralph: {} is done", self.spec.id());
         let (before, base) = (self.before()?, self.base()?);
         let request = LandingRequest {
@@ -253,7 +252,7 @@ impl SpecWork<'_, '_, '_> {
             after: result.map(|result| &result.run),
             is_persons_word: result.is_none(),
             files: &files,
-            with: &[&spec_file],
+            with: &judged.each_ref().map(|path| &**path),
             given: &[],
             marks: None,
             message: &message,
