@@ -16,6 +16,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -106,6 +107,17 @@ impl MirrorError {
         }
     }
 }
+
+/// Git's messages when it cannot write.
+const UNWRITTEN: [&str; 7] = [
+    "cannot update ref",
+    "cannot lock ref",
+    "unable to write",
+    "couldn't write",
+    "could not write",
+    "nable to create",
+    "unable to append",
+];
 
 /// The owner of the source repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +221,7 @@ impl Mirror {
         if fetched.code == Some(0) {
             return Ok(());
         }
-        Err(classify(source, &String::from_utf8_lossy(&fetched.stderr)))
+        Err(self.classify(source, &String::from_utf8_lossy(&fetched.stderr)))
     }
 
     /// Keeps a commit that was created in the mirror itself.
@@ -267,7 +279,38 @@ impl Mirror {
                 .map_err(|source| MirrorError::Write { path: self.mark(PARTIAL), source })?;
             return Ok(snapshot);
         }
-        Err(classify(source, &String::from_utf8_lossy(&fetched.stderr)))
+        Err(self.classify(source, &String::from_utf8_lossy(&fetched.stderr)))
+    }
+
+    /// Derives the problem from git's error: of the source, or of the mirror that is written.
+    fn classify(&self, source: &Git, stderr: &str) -> MirrorError {
+        let source_dir = source_dir(source);
+        // What cannot be written is the mirror: nothing is written in the source.
+        if says_full(stderr) {
+            return MirrorError::Git(GitError::DiskFull { args: "fetch".to_owned() });
+        }
+        let line = |needles: &[&str]| {
+            stderr.lines().find(|line| needles.iter().any(|needle| line.contains(needle)))
+        };
+        // Git does not name the cause in all of these.
+        if let Some(line) = line(&UNWRITTEN) {
+            let path = self.git.place.git_dir.clone();
+            return MirrorError::Write { path, source: io::Error::other(line.trim().to_owned()) };
+        }
+        let forged = [
+            "did not receive expected object",
+            "did not send all necessary objects",
+            "COLLISION",
+            "hash mismatch",
+        ];
+        if let Some(line) = line(&["fsck error", "error: object "]) {
+            return MirrorError::Unsafe { source_dir, detail: line.trim().to_owned() };
+        }
+        if let Some(line) = line(&forged) {
+            return MirrorError::Forged { source_dir, detail: line.trim().to_owned() };
+        }
+        let told = line(&["fatal:", "error:"]).unwrap_or("it cannot be fetched from");
+        MirrorError::Damaged { source_dir, detail: told.trim().to_owned() }
     }
 
     fn mark(&self, name: &str) -> Utf8PathBuf {
@@ -364,7 +407,7 @@ impl Mirror {
             let indexed = self.git.call(Call::new(&args).timeout(TIMEOUT).accept(&[128]))?;
             if indexed.code != Some(0) {
                 let _ = fs::remove_file(&pack);
-                return Err(classify(source, &String::from_utf8_lossy(&indexed.stderr)));
+                return Err(self.classify(source, &String::from_utf8_lossy(&indexed.stderr)));
             }
         }
         let _ = fs::remove_dir_all(&incoming);
@@ -423,32 +466,6 @@ fn blame(source: &Git, error: GitError) -> MirrorError {
         GitError::Failed { stderr, .. } => MirrorError::Damaged { source_dir, detail: stderr },
         other => MirrorError::Git(other),
     }
-}
-
-/// Derives the problem of the source from git's error.
-fn classify(source: &Git, stderr: &str) -> MirrorError {
-    let source_dir = source_dir(source);
-    // This concerns the disk of the mirror: nothing is written in the source.
-    if says_full(stderr) {
-        return MirrorError::Git(GitError::DiskFull { args: "fetch".to_owned() });
-    }
-    let line = |needles: &[&str]| {
-        stderr.lines().find(|line| needles.iter().any(|needle| line.contains(needle)))
-    };
-    let forged = [
-        "did not receive expected object",
-        "did not send all necessary objects",
-        "COLLISION",
-        "hash mismatch",
-    ];
-    if let Some(line) = line(&["fsck error", "error: object "]) {
-        return MirrorError::Unsafe { source_dir, detail: line.trim().to_owned() };
-    }
-    if let Some(line) = line(&forged) {
-        return MirrorError::Forged { source_dir, detail: line.trim().to_owned() };
-    }
-    let told = line(&["fatal:", "error:"]).unwrap_or("it cannot be fetched from");
-    MirrorError::Damaged { source_dir, detail: told.trim().to_owned() }
 }
 
 pub(super) fn shell_quoted(text: &str) -> String {

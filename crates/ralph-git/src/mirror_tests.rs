@@ -323,11 +323,23 @@ fn tips_that_head_leads_to_are_forgotten_when_there_are_many_and_their_commits_a
 #[test]
 fn a_full_disk_and_a_killed_git_are_not_called_damage_of_the_source() {
     let pair = Pair::new();
-    let full =
-        classify(&pair.git, "fatal: write error: No space left on device\nfatal: bad pack\n");
+    let full = pair
+        .mirror
+        .classify(&pair.git, "fatal: write error: No space left on device\nfatal: bad pack\n");
     assert!(matches!(full, MirrorError::Git(GitError::DiskFull { .. })), "{full:?}");
+    // On a full disk git does not always say so.
+    let name = "refs/ralph/seen/1234";
+    for line in [
+        format!("error: cannot update ref '{name}': couldn't write '/m/{name}.lock'"),
+        format!("error: cannot lock ref '{name}': Unable to create '/m/{name}.lock': Disc error"),
+        "fatal: unable to write loose object file: Input/output error".to_owned(),
+    ] {
+        let unwritten = pair.mirror.classify(&pair.git, &line);
+        assert!(matches!(unwritten, MirrorError::Write { .. }), "{unwritten:?}");
+        assert!(!unwritten.is_of_source(), "{line}");
+    }
     let killed = blame(&pair.git, GitError::from_failure("rev-parse".to_owned(), None, b""));
     assert!(matches!(killed, MirrorError::Git(GitError::Killed { .. })), "{killed:?}");
-    let missing = classify(&pair.git, "fatal: missing blob object\n");
+    let missing = pair.mirror.classify(&pair.git, "fatal: missing blob object\n");
     assert!(matches!(missing, MirrorError::Damaged { .. }), "{missing:?}");
 }
