@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ralph_model::checks::{
     CheckClass, ComparedPath, ProjectLayout, can_help_tests, declares_test_module, imported,
-    is_code_file, is_named_support, is_test_file, module_name, module_parents, names_rust_file,
-    packages_for_tests, path_from, support_word,
+    is_code_file, is_named_support, is_test_file, module_key, module_name, module_parents,
+    names_rust_file, packages_for_tests, path_from, support_word,
 };
 use ralph_model::gate::GateSpec;
 
@@ -110,6 +110,7 @@ impl CheckSurvey<'_> {
                 helpers.insert(path.path.clone());
             }
         }
+        wanted.retain(|path| !is_product_that_moved(layout, compared, &helpers, path));
         layout.wanted_by_checks = wanted;
         layout.used_by_checks = helpers;
         Ok(())
@@ -237,6 +238,27 @@ fn is_helper_of_checks(layout: &ProjectLayout, path: &str, importers: &Importers
     layout.tree.iter().filter(is_outside).any(|other| is_product(&other))
         && outside.clone().any(|user| is_check(layout, user))
         && !outside.any(|user| is_product(&user))
+}
+
+/// Tells whether a new file is a module of the product that checks found in another file, which is gone. A helper of the
+/// checks that moves stays theirs.
+fn is_product_that_moved(
+    layout: &ProjectLayout,
+    compared: &[ComparedPath],
+    helpers: &BTreeSet<String>,
+    path: &str,
+) -> bool {
+    let (key, extension) = (module_key(path), path.rsplit('.').next());
+    let mut earlier = compared
+        .iter()
+        .filter(|one| one.in_anchor && module_key(&one.path) == key)
+        .filter(|one| one.path.rsplit('.').next() == extension)
+        .peekable();
+    layout.moved.contains(path)
+        && earlier.peek().is_some()
+        && earlier.all(|one| {
+            layout.class_of(&one.path, false) == CheckClass::Source && !helpers.contains(&one.path)
+        })
 }
 
 fn is_check(layout: &ProjectLayout, user: &str) -> bool {
