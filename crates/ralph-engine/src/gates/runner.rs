@@ -102,11 +102,13 @@ pub(super) fn run(context: &GateContext<'_>, job: &Job<'_>) -> Result<Done, Gate
     let result = supervised(context, job, &log);
     context.place.scratch.clear();
     let Told { ended, tests, duration, looked } = result?;
-    if !matches!(ended, CommandEnd::Exited(exit) if exit.is_success()) {
+    let is_success = matches!(ended, CommandEnd::Exited(exit) if exit.is_success());
+    if !is_success {
         tell_withheld(context, &path, &log)?;
     }
     drop(log);
-    Ok(Done { ended, tests, duration, output: output(context, job, path)?, looked })
+    let read = if is_success { tail::of_file } else { tail::of_failed };
+    Ok(Done { ended, tests, duration, output: output(context, job, path, read)?, looked })
 }
 
 /// Adds to the output of a command that failed what it did not get of the person's environment.
@@ -147,7 +149,7 @@ pub(super) fn keep_text(
     let (path, mut log) = new_log(context, job)?;
     io::Write::write_all(&mut log, text.as_bytes())
         .map_err(|source| PathError::new("write", &path, source))?;
-    output(context, job, path)
+    output(context, job, path, tail::of_file)
 }
 
 /// Describes what a command printed.
@@ -155,10 +157,11 @@ fn output(
     context: &GateContext<'_>,
     job: &Job<'_>,
     path: Utf8PathBuf,
+    read: ReadTail,
 ) -> Result<GateOutput, GateError> {
     let of_log = |source| PathError::new("read", &path, source);
     let sha256 = digest::of_file(&path).map_err(of_log)?;
-    let last = shortened(context, job, &path, tail::of_file)?;
+    let last = shortened(context, job, &path, read)?;
     Ok(GateOutput { sha256, path: path.into_string(), last })
 }
 

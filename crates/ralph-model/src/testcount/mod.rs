@@ -5,6 +5,7 @@
 //! gives `None`, which differs from zero. The counts are what the output says: they detect missing tests, not a program
 //! that prints lies; the gate's exit code and the pinned command cover those.
 
+mod failures;
 mod listed;
 mod names;
 mod runners;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+pub use failures::reports_failure;
 use names::NameReader;
 pub use names::PassedTests;
 use runners::Tally;

@@ -323,7 +323,7 @@ fn gate_for_agent(report: &GateReport) -> String {
         }
         _ => format!("The gate `{gate}` fails{how}: make it pass."),
     };
-    if last.is_empty() { wish } else { format!("{wish} Its output ends with:\n{last}") }
+    if last.is_empty() { wish } else { format!("{wish} From its output:\n{last}") }
 }
 
 fn gate_for_person(report: &GateReport) -> String {

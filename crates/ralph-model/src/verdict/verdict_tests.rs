@@ -460,7 +460,7 @@ fn a_gate_that_fails_is_told_with_its_exit_and_its_last_lines_and_without_a_path
     let told = Reason::Gate { report }.for_agent();
     assert_eq!(
         told,
-        "The gate `tests` fails (exit 101), and did not before your change: make it pass. Its output ends with:\n\
+        "The gate `tests` fails (exit 101), and did not before your change: make it pass. From its output:\n\
          test adds ... FAILED\n1 failed"
     );
     for one in all_attributions() {

@@ -65,7 +65,7 @@ fn work_that_fails_its_gates_is_rejected_and_the_reason_goes_to_the_next_run() {
     assert_eq!(
         reason,
         format!(
-            "The gate `check` fails (exit 1), and did not before your change: make it pass. Its output ends with:\n\
+            "The gate `check` fails (exit 1), and did not before your change: make it pass. From its output:\n\
              in .\nt-aaaa:1:wrong\n(`ralph gates run --commit {commit}` runs the gates again.)"
         )
     );
