@@ -60,9 +60,12 @@ impl LaunchError {
     /// Returns advice for the person.
     pub(crate) fn hint(&self) -> String {
         match self {
-            LaunchError::NotInstalled { agent, .. } => format!(
-                "install it, name its program with `exe` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows the installed ones)"
-            ),
+            LaunchError::NotInstalled { agent, .. } => {
+                let key = if adapter(agent).is_some() { "exe" } else { "command" };
+                format!(
+                    "install it, name its program with `{key}` in [agents.{agent}], or choose another agent with --agent (`ralph agent list` shows which are installed) or a command with --agent-cmd"
+                )
+            }
             LaunchError::CostUnknown { model, .. } => {
                 let set = if model.is_some() { "" } else { "set `model`, and " };
                 let name = model.as_deref().unwrap_or("MODEL");

@@ -278,7 +278,7 @@ pub(crate) struct InitArgs {
     /// Directory to initialise
     #[arg(default_value = ".")]
     pub(crate) dir: Utf8PathBuf,
-    /// Leave the new files uncommitted
+    /// Leave the new files uncommitted; otherwise they are committed (at a terminal after a question)
     #[arg(long)]
     pub(crate) no_commit: bool,
     /// Do not run the detected gates

@@ -35,6 +35,7 @@ use crate::commands::show_armed;
 use crate::error::{CliError, TRUST_HINT};
 use crate::notify::Notifying;
 use crate::render::agent_run::show_boundary;
+use crate::render::gates::argv_text;
 use crate::render::human::plural;
 use crate::render::{self, Tone, Ui, UiChoice};
 
@@ -338,6 +339,13 @@ impl Setup {
             return Ok(self.state.clone());
         }
         State::find(&self.state_base()?, &self.workspace).map_err(CliError::usage)
+    }
+
+    /// Returns a command that continues with the agent that was given to this one.
+    pub(crate) fn again(&self, command: &str) -> String {
+        let flags = self.config.agent_flags();
+        let gap = if flags.is_empty() { "" } else { " " };
+        format!("{command}{gap}{}", argv_text(&flags))
     }
 
     /// Refuses a person-only command in a process that descends from a run, whatever its variables say.

@@ -19,7 +19,7 @@ use super::layer::{Located, Rank};
 pub struct AgentChoice {
     /// The name in the configuration; `command` for a command given as text.
     pub name: String,
-    pub program: AgentProgram,
+    pub(crate) program: AgentProgram,
     /// Passed through to the program.
     pub(crate) args: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ pub struct AgentChoice {
 
 /// The program behind an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AgentProgram {
+pub(crate) enum AgentProgram {
     /// One of the adapters, with the program to run if it is not the default.
     Adapter { adapter: String, exe: Option<String> },
     /// Any program that reads a prompt from stdin.
@@ -87,12 +87,8 @@ impl Config {
                 .or_else(|| general_value.filter(|_| written_for(general)))
                 .map(|value| value.text().to_owned())
         };
-        let program = match of_agent("command") {
-            Some(command) => {
-                let mut argv = command.list().to_vec();
-                argv[0] = self.places.resolve_program(command, &argv[0]);
-                AgentProgram::Command { argv }
-            }
+        let program = match self.command_of(name) {
+            Some(argv) => AgentProgram::Command { argv },
             None if !self.adapters.iter().any(|adapter| adapter == name) => AgentProgram::Untrusted,
             None => AgentProgram::Adapter {
                 adapter: name.to_owned(),
@@ -125,6 +121,24 @@ impl Config {
             session_from: of_agent("session").and_then(|place| FinalFrom::parse(place.text())),
             name: name.to_owned(),
         }
+    }
+
+    /// Returns the flags of this command that choose the agent: without them another command starts another agent.
+    pub fn agent_flags(&self) -> Vec<String> {
+        let chosen = [("--agent", "agent"), ("--agent-cmd", "agent_cmd")];
+        let given = chosen.into_iter().filter_map(|(flag, key)| {
+            let value = self.settings.get(&[key]).filter(|value| value.rank == Rank::Flags)?;
+            Some([flag.to_owned(), value.text().to_owned()])
+        });
+        given.flatten().collect()
+    }
+
+    /// Returns the command of an agent of the configuration's own; `None` if it has none that is trusted.
+    pub fn command_of(&self, name: &str) -> Option<Vec<String>> {
+        let command = self.settings.get(&["agents", name, "command"])?;
+        let mut argv = command.list().to_vec();
+        argv[0] = self.places.resolve_program(command, &argv[0]);
+        Some(argv)
     }
 
     /// Returns every agent that the configuration can use: the adapters, then its own.

@@ -27,8 +27,9 @@ use ralph_model::gate::CacheMode;
 use ralph_model::usage::Price;
 use ralph_model::verdict::ChangedChecks;
 
+pub use self::agents::AgentChoice;
+pub(crate) use self::agents::AgentProgram;
 pub(crate) use self::agents::SESSION_MARK;
-pub use self::agents::{AgentChoice, AgentProgram};
 pub use self::armed::{ArmedKey, ArmedKeys};
 pub use self::entries::ConfigEntry;
 use self::layer::{GateTable, Layer, Located, Rank};

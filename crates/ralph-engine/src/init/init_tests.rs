@@ -185,7 +185,12 @@ fn a_machine_without_agents_and_a_project_without_checks_are_set_up_too() {
     perform(&plan).unwrap();
     let config = place.load(None).unwrap();
     assert!(config.gates.is_empty());
-    assert!(place.read("ralph.toml").contains("\n# agent = \"codex\"\n"));
+    let settings = place.read("ralph.toml");
+    assert!(settings.contains("\n# agent = \"codex\"\n"));
+    // A person may put an agent with its table in its place.
+    let own = "agent = \"rehearsal\"\n\n[agents.rehearsal]\nscript = \"rehearsal.txt\"\n";
+    place.write("ralph.toml", &settings.replace("# agent = \"codex\"\n", own));
+    place.load(None).unwrap();
 }
 
 #[test]

@@ -24,9 +24,8 @@ impl NewSettings<'_> {
             "# Ralph's settings for this workspace.\n\
              # `ralph config` shows every setting with its value and origin.\n\n",
         );
-        self.render_agent(&mut text);
         text.push_str(
-            "\n# Sandbox mode for agents: strict, kernel, auto, detect or off.\n\
+            "# Sandbox mode for agents: strict, kernel, auto, detect or off.\n\
              boundary = \"auto\"\n",
         );
         if let Some(home) = &self.home {
@@ -37,6 +36,8 @@ impl NewSettings<'_> {
             text.push_str("\n# The default, .ralph, belongs to another tool.\n");
             line(&mut text, &format!("mailbox = {}", render_string(mailbox)));
         }
+        // The last of the keys without a table: with an agent's own table below it, they still stand above.
+        self.render_agent(&mut text);
         render_checkout(&mut text, &self.suggestions.checkout);
         render_gates(&mut text, &self.suggestions.gates);
         text
@@ -50,14 +51,14 @@ impl NewSettings<'_> {
             .collect();
         match self.agent {
             Some(agent) => {
-                text.push_str("# The agent to use; `ralph agent list` shows all.\n");
+                text.push_str("\n# The agent to use; `ralph agent list` shows all.\n");
                 if !others.is_empty() {
                     comment(text, &format!("Also found here: {}.", others.join(", ")));
                 }
                 line(text, &format!("agent = {}", render_string(agent)));
             }
             None => text.push_str(
-                "# The agent to use. None was found when this file was written.\n\
+                "\n# The agent to use. None was found when this file was written.\n\
                  # agent = \"codex\"\n",
             ),
         }

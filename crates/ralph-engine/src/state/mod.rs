@@ -220,7 +220,7 @@ impl State {
         directories.iter().try_for_each(|directory| sync_directory(directory))
     }
 
-    pub(crate) fn directory(&self) -> &Utf8Path {
+    pub fn directory(&self) -> &Utf8Path {
         &self.directory
     }
 
@@ -265,7 +265,7 @@ impl State {
     }
 
     /// Returns the directory of gate outputs at a commit.
-    pub(crate) fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
+    pub fn gate_logs(&self, commit: &str) -> Utf8PathBuf {
         self.directory.join("gates").join(file_name(commit))
     }
 

@@ -1,6 +1,5 @@
 //! `ralph agent list`: the known agents, and which of them are installed.
 
-use ralph_engine::config::AgentProgram;
 use ralph_engine::detect::agents::{FoundAgent, find_agents};
 use ralph_model::role::Role;
 use serde::Serialize;
@@ -62,24 +61,23 @@ fn installed(setup: &Setup, agent: FoundAgent) -> Row {
 /// An agent of `[agents.*]` with its own command.
 fn configured(setup: &Setup, name: String) -> Row {
     let roles = roles_of(setup, &name);
-    let program = Role::ALL.into_iter().find_map(|role| {
-        let choice = setup.config.agent_for(role);
-        match choice.program {
-            AgentProgram::Command { argv } if choice.name == name => argv.into_iter().next(),
-            _ => None,
-        }
-    });
-    let is_untrusted = |role: Role| {
-        let choice = setup.config.agent_for(role);
-        choice.name == name && choice.program == AgentProgram::Untrusted
+    let unusable = |problem: String| Row {
+        name: name.clone(),
+        path: None,
+        version: None,
+        problem: Some(problem),
+        usable: false,
+        roles: roles.clone(),
     };
-    if Role::ALL.into_iter().any(is_untrusted) {
-        let problem = Some("its command is not trusted; `ralph trust` shows it".to_owned());
-        return Row { name, path: None, version: None, problem, usable: false, roles };
-    }
-    let path = program.and_then(|program| setup.look_up(&program)).map(|path| path.to_string());
+    let Some(program) = setup.config.command_of(&name).and_then(|argv| argv.into_iter().next())
+    else {
+        return unusable("its command is not trusted; `ralph trust` shows it".to_owned());
+    };
+    let Some(path) = setup.look_up(&program).map(|path| path.to_string()) else {
+        return unusable(format!("its program `{program}` was not found"));
+    };
     let version = Some("command".to_owned());
-    Row { name, usable: path.is_some() || roles.is_empty(), path, version, problem: None, roles }
+    Row { name, path: Some(path), version, problem: None, usable: true, roles }
 }
 
 fn roles_of(setup: &Setup, name: &str) -> Vec<String> {

@@ -85,7 +85,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &InitArgs) -> Result<Exit, CliError
             gates_passed,
         })?;
     } else if !created.is_empty() {
-        show_next_steps(&scout);
+        show_next_steps(&scout, plan.agent.is_some() || !is_new);
     }
     if untrusted {
         scout.ui.important(styled!(
@@ -185,6 +185,13 @@ fn commit(scout: &Scout, plan: &InitPlan, steps: &[InitStep]) -> Option<String> 
         Ok(commit) => commit?,
         Err(error) => return not_committed(ui, &error),
     };
+    if is_unborn(scout) {
+        ui.important(styled!(
+            "{} the new files were not committed: the repository has no commit yet; add them to your first",
+            ui.paint(Tone::Attention, "note:")
+        ));
+        return None;
+    }
     let asks = std::io::stdin().is_terminal();
     if asks && !render::agree("Commit these files?") {
         ui.important("not committed; commit them before you start a workflow");
@@ -269,12 +276,15 @@ fn try_gates(global: &GlobalArgs, plan: &InitPlan, was_unborn: bool) -> Option<b
     }
 }
 
-fn show_next_steps(scout: &Scout) {
+fn show_next_steps(scout: &Scout, has_agent: bool) {
     let ui = scout.ui;
     ui.line("");
     ui.line("Next:");
     if scout.workspace.kind == WorkspaceKind::Plain {
         ui.line("  git init                   then `ralph init` again");
+    }
+    if !has_agent {
+        ui.line("  ralph demo                 try it without an agent, then install one");
     }
     ui.line("  ralph specs new \"Title\"    write a spec, then run `ralph pipeline`");
     ui.line("  ralph exec \"<goal>\"        or start from one sentence");

@@ -279,8 +279,8 @@ fn failures(feedback: &str) -> impl Iterator<Item = &str> {
 }
 
 fn report_stop(setup: &Setup, stop: &Stop, task: Option<u32>) -> Result<Exit, CliError> {
-    let again = "ralph loop --resume";
-    let (exit, reason, then) = stop::describe(stop, again, again);
+    let again = setup.again("ralph loop --resume");
+    let (exit, reason, then) = stop::describe(stop, &again, &again);
     let then = match stop {
         Stop::Waiting { item, asked: QuestionKind::Other, .. } => Some(format!(
             "  `ralph answer {item} \"…\"` answers it; `ralph loop --resume --answer \"…\"` also continues"

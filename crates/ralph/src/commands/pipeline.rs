@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
+use camino::Utf8Path;
 use ralph_engine::session::SessionContext;
 use ralph_engine::specs::{self, SPECS};
 use ralph_engine::workflow::WorkflowError;
@@ -55,7 +56,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &PipelineArgs) -> Result<Exit, CliE
     }
     let look = Look::of(&setup, args.stream);
     let report = work(&setup, args, &chosen, WorkflowScreen::new(setup.ui, look))?;
-    conclude(setup.ui, &report);
+    conclude(&setup, &report);
     if setup.json {
         print_json(&JsonReport::new(&report))?;
     }
@@ -89,8 +90,8 @@ fn validate(setup: &Setup, specs: &[SpecPath], are_named: bool) -> Result<(), Cl
     let is_open = |spec: &&SpecPath| !directory.join(spec.done()).exists();
     let open: Vec<SpecPath> = specs.iter().filter(is_open).cloned().collect();
     let mut problems = specs::validate(&directory, &open);
-    // Drafts are passed over, unless they were asked for or there is nothing else to do.
-    if !are_named && problems.len() < open.len() {
+    // Drafts are passed over, unless they were asked for.
+    if !are_named {
         problems.retain(|problem| !problem.is_draft());
     }
     if problems.is_empty() {
@@ -238,7 +239,7 @@ pub(super) fn work(
     let mut pipeline = Pipeline::new(&mut session, &mut project, &chosen.options);
     pipeline.run(&queue).map_err(|error| {
         CliError::workflow(error)
-            .hint("nothing is lost: `ralph pipeline` continues where it stopped")
+            .hint(format!("nothing is lost: `{}` continues where it stopped", setup.again(COMMAND)))
     })
 }
 
@@ -264,11 +265,19 @@ pub(super) fn settle_dirt(
         })
         .collect();
     let mut line = format!("accepted work lands on {}", branches.join(", "));
-    if !dirt.is_empty() {
-        let files = plural(dirt.len() as u64, "changed file");
-        let (are, them) = if dirt.len() == 1 { ("is", "it") } else { ("are", "them") };
-        let _ =
-            write!(line, "; {files} {are} not part of this run (commit {them}, or use --in-place)");
+    // Specs are read from the checkout.
+    let home = &setup.home.path;
+    let specs = home.strip_prefix(&setup.workspace.root).unwrap_or(home).join(SPECS);
+    let left: Vec<&String> =
+        dirt.iter().filter(|path| !Utf8Path::new(path).starts_with(&specs)).collect();
+    if !left.is_empty() {
+        let files = plural(left.len() as u64, "changed file");
+        let (are, them) = if left.len() == 1 { ("is", "it") } else { ("are", "them") };
+        let names = some_of(&left, 3);
+        let _ = write!(
+            line,
+            "; {files} {are} not part of this run: {names} (commit {them}, or use --in-place)"
+        );
     }
     setup.ui.note(&line);
     Ok(())
@@ -289,10 +298,7 @@ fn ask_about(dirt: &[String]) -> Result<(), CliError> {
     if dirt.is_empty() {
         return Ok(());
     }
-    let shown: Vec<&str> = dirt.iter().take(10).map(String::as_str).collect();
-    let more = dirt.len().saturating_sub(shown.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let what = format!("uncommitted changes: {}{more}", shown.join(", "));
+    let what = format!("uncommitted changes: {}", some_of(dirt, 10));
     if !std::io::stdin().is_terminal() {
         return Err(CliError::person_needed(what)
             .hint("commit or stash them, or pass --allow-dirty: they are kept and never count as an agent's work"));
@@ -302,6 +308,14 @@ fn ask_about(dirt: &[String]) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::declined())
+}
+
+/// Lists the first names, and how many more there are.
+fn some_of(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let more = names.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
 }
 
 fn exit_of(report: &PipelineReport) -> Exit {

@@ -1,6 +1,6 @@
 //! `ralph specs`: the backlog, and the state of each spec.
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use ralph_engine::boundary;
 use ralph_engine::files::lock::WriteLock;
 use ralph_engine::git::Git;
@@ -11,7 +11,7 @@ use ralph_engine::workflow::pipeline::list::{self, SpecRow};
 use ralph_engine::workflow::pipeline::store::{SpecStore, identity, whole_second};
 use ralph_model::pipeline::done::DoneMarker;
 use ralph_model::pipeline::records::Try;
-use ralph_model::pipeline::{AttemptLimits, DEFAULT_ATTEMPTS, Fact, settle};
+use ralph_model::pipeline::{AttemptLimits, DEFAULT_ATTEMPTS, Fact, Markers, settle};
 use ralph_model::plan::Plan;
 use ralph_model::proof::LandedLevel;
 use ralph_model::shown::shown_lines;
@@ -205,6 +205,9 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
         lines.push("".into());
         lines.push("feedback for the next attempt:".into());
         lines.extend(shown_lines(feedback.trim_end()).map(|line| styled!("  {line}")));
+        if let Some(logs) = gate_logs(setup, &markers)? {
+            lines.push(styled!("  the logs of its gates: {logs}"));
+        }
     }
     if !tries.is_empty() {
         lines.push("".into());
@@ -238,6 +241,14 @@ fn show(setup: &Setup, typed: &str) -> Result<Exit, CliError> {
     }
     setup.ui.print(lines)?;
     Ok(Exit::Done)
+}
+
+/// Returns the directory with the outputs of the gates at the candidate, if they are on this machine.
+fn gate_logs(setup: &Setup, markers: &Markers) -> Result<Option<Utf8PathBuf>, CliError> {
+    let commit = markers.candidate.as_ref().and_then(|record| record.candidate_commit.as_ref());
+    let (Some(commit), Some(state)) = (commit, setup.find_state()?) else { return Ok(None) };
+    let logs = state.gate_logs(commit.as_str());
+    Ok(logs.is_dir().then_some(logs))
 }
 
 /// Returns the refs of the person's repository that contain a commit. Work that has not landed is on none; a workspace

@@ -42,6 +42,11 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<Exit, CliError> {
         let told = format!("ids of former tasks were not checked: {gap}");
         scout.ui.note(&told);
     }
+    for draft in &found.drafts {
+        scout.ui.note(&format!(
+            "a draft, which `ralph pipeline` passes over until it is filled in: {draft}"
+        ));
+    }
     let mut report = Report {
         files: found.files + usize::from(scout.workspace.root.join(CONFIG_FILE).exists()),
         problems: found.problems,

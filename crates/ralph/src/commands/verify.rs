@@ -52,7 +52,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<Exit, CliErr
             Some(remote) => format!(
                 "no receipt; `git fetch {remote} refs/notes/ralph:refs/notes/ralph` fetches those of the remote"
             ),
-            None => "no receipt".to_owned(),
+            None => format!(
+                "no receipt: Ralph has not accepted `{}` here; `ralph runs` lists its work",
+                args.what
+            ),
         });
         return Ok(Exit::Usage);
     }
@@ -124,6 +127,10 @@ pub(super) fn check<'c>(
     let context = room.context(setup, "ralph verify");
     let mut checks = Vec::new();
     for commit in commits {
+        if matches!(read_receipt(&room.repository.git, commit), Ok(None)) {
+            checks.push((commit, CommitCheck::NoReceipt));
+            continue;
+        }
         let screen = GateScreen::start(ui, commit.as_str(), room.boundary);
         match verify(&context, &room.repository, commit, &mut screen.tell()) {
             Ok(check) => checks.push((commit, check)),

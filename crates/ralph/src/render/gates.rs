@@ -138,6 +138,18 @@ pub(crate) fn show(ui: Ui, event: &JournalEvent) -> bool {
     true
 }
 
+/// Returns the log of a gate that failed with the work, from private state; not where the gate is tried again.
+pub(crate) fn log_of_failed(event: &JournalEvent) -> Option<&str> {
+    let JournalEvent::GateFinished(finished) = event else { return None };
+    let is_last = match finished.at {
+        GatePoint::Base => false,
+        GatePoint::Candidate => finished.attempt != GateAttempt::First,
+        GatePoint::Overlay => true,
+    };
+    let has_failed = is_last && label_of(&finished.status).0 == Tone::Bad;
+    finished.log.as_ref().filter(|_| has_failed)?.state.as_deref()
+}
+
 /// Says at what a gate runs. With the original checks it can run several times: they differ in the files that are the
 /// work's all the same.
 fn which(at: GatePoint, attempt: GateAttempt, kept: &[String]) -> String {

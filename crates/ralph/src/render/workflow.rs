@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use ralph_engine::home::Workspace;
+use ralph_engine::state::State;
 use ralph_engine::subscriber::{RunObserver, Subscriber};
 use ralph_engine::workflow::driver::Stop;
 use ralph_engine::workflow::pipeline::queue::PipelineReport;
@@ -52,6 +54,8 @@ pub(crate) struct Look {
     pub(crate) cwd: Option<Utf8PathBuf>,
     /// Ralph's home: file names in events are relative to it.
     pub(crate) home: Option<Utf8PathBuf>,
+    /// Where private state is, with the logs of gates: its base, and whose it is. It may not exist yet.
+    pub(crate) state: Option<(Utf8PathBuf, Workspace)>,
     /// The maximum line width, if limited.
     pub(crate) width: Option<usize>,
     pub(crate) narrator: Option<Narrator>,
@@ -61,7 +65,15 @@ impl Look {
     /// The options for a person in the workspace.
     pub(crate) fn of(setup: &Setup, stream: bool) -> Look {
         let (cwd, home) = (Some(setup.cwd.clone()), Some(setup.home.path.clone()));
-        Look { stream, cwd, home, ..Look::default() }
+        let state = setup.state_base().ok().map(|base| (base, setup.workspace.clone()));
+        Look { stream, cwd, home, state, ..Look::default() }
+    }
+
+    /// Returns the path of a file of private state.
+    fn private_file(&self, file: &str) -> Option<Utf8PathBuf> {
+        let (base, workspace) = self.state.as_ref()?;
+        let state = State::find(base, workspace).ok().flatten()?;
+        Some(state.directory().join(file))
     }
 
     /// Returns the path of a file of home as the person can open it.
@@ -134,7 +146,12 @@ impl Subscriber for WorkflowScreen {
             }
             // The end of the run, shown just before, has said it.
             JournalEvent::Trouble(met) if is_the_end_of(board.runs().next_back(), met) => {}
-            event if gates::show(self.ui, event) => {}
+            event if gates::show(self.ui, event) => {
+                let log = gates::log_of_failed(event);
+                if let Some(log) = log.and_then(|log| self.look.private_file(log)) {
+                    self.labelled(Tone::Faint, "log", log.as_str());
+                }
+            }
             // The person has to act, so print it even if quiet.
             JournalEvent::Landed(landed) if self.ui.quiet && landed.waits.is_some() => {
                 let why = landed.waits.as_deref().unwrap_or_default();
@@ -332,7 +349,8 @@ pub(super) fn proof(level: Option<LandedLevel>) -> String {
 }
 
 /// Summarises what was done, what was not and why, and how to continue.
-pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
+pub(crate) fn conclude(setup: &Setup, report: &PipelineReport) {
+    let ui = setup.ui;
     for (spec, end) in &report.ends {
         match end {
             SpecEnd::Failed { why, tries } => {
@@ -347,14 +365,16 @@ pub(crate) fn conclude(ui: Ui, report: &PipelineReport) {
                     let text = one_line(&tried.outcome, 200);
                     important(&format!("  {}. {}: {text}", number + 1, tried.phase));
                 }
-                important(&format!("  `ralph pipeline {}` resets its attempt count", spec.id()));
+                let again = setup.again(&format!("ralph pipeline {}", spec.id()));
+                important(&format!("  `{again}` resets its attempt count"));
             }
             SpecEnd::Unusable { problem } => {
                 ui.important(styled!("{} {problem}", ui.paint(Tone::Bad, "[failed]")));
             }
             SpecEnd::Stopped(stop) => {
-                let retry = format!("ralph pipeline {}", spec.id());
-                let (_, text, then) = stop::describe(stop, "ralph pipeline", &retry);
+                let retry = setup.again(&format!("ralph pipeline {}", spec.id()));
+                let again = setup.again("ralph pipeline");
+                let (_, text, then) = stop::describe(stop, &again, &retry);
                 match stop {
                     Stop::Stuck { .. } | Stop::TooMuchTrouble { .. } => {
                         ui.important(styled!(

@@ -36,6 +36,22 @@ fn assert_no_refs_left(stage: &Stage) {
 }
 
 #[test]
+fn a_spec_that_is_not_committed_is_part_of_the_run() {
+    let stage = Stage::with(&willing(&[]), GREETS, &[]);
+    stage.spec("0001-greeting.md");
+    let ended = stage.pipeline(&[]);
+    ended.exits(0).says("accepted work lands on `main`");
+    assert!(!ended.finished.stderr.contains("not part of this run"), "{}", ended.finished);
+    for name in ["a", "b", "c", "d", "e"] {
+        stage.write(name, "mine\n");
+    }
+    stage.spec("0002-more.md");
+    stage
+        .pipeline(&[])
+        .says("5 changed files are not part of this run: a, b, c and 2 more (commit");
+}
+
+#[test]
 fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     let stage = Stage::with(&willing(&[]), GREETS, ONE);
     stage.write("README.md", "changed and not committed\n");
@@ -43,7 +59,7 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
         .pipeline(&[])
         .exits(0)
         .says("accepted work lands on `main`")
-        .says("1 changed file is not part of this run");
+        .says("1 changed file is not part of this run: README.md (commit it");
     assert_eq!(subjects(&stage), ["ralph: 0001-greeting is done", "work 1", "specs", "start"]);
     assert_eq!(stage.read("greeting.txt"), "hello 1\n");
     assert_eq!(stage.git(&["status", "--porcelain"]), " M README.md");
@@ -58,7 +74,9 @@ fn a_spec_lands_as_the_agents_commit_and_one_of_ralphs_own() {
     let candidate = &stage.git(&["rev-parse", "HEAD~1"])[..12];
     stage.ralph(&["verify", "HEAD"]).exits(0).says(candidate);
     stage.git(&["commit", "-q", "-m", "mine", "README.md"]);
-    stage.ralph(&["verify", "HEAD"]).exits(2).says("no receipt");
+    let never = stage.ralph(&["verify", "HEAD"]);
+    never.exits(2).says("Ralph has not accepted `HEAD` here");
+    assert!(!never.finished.stderr.contains("gates at"), "no gate ran: {}", never.finished);
     assert_no_refs_left(&stage);
 }
 
@@ -540,6 +558,26 @@ fn newer_commits_are_gated_with_landed_work_before_the_branch_follows() {
         assert!(stage.has("greeting.txt"));
         assert_no_refs_left(&stage);
     }
+}
+
+/// Ralph committed the person's spec on its side only, and git does not merge over a file that it does not know.
+#[test]
+fn newer_commits_that_conflict_with_landed_work_are_merged_by_the_commands_that_are_named() {
+    let stage = Stage::with(&willing(&[]), "follow = \"never\"\n", &[]);
+    stage.spec("0001-greeting.md");
+    stage.pipeline(&[]).exits(0);
+    person_commits(&stage, "greeting.txt", "mine\n");
+    let waits = stage.ralph(&["status"]).finished.stdout;
+    assert!(waits.contains("if they do not conflict"), "{waits}");
+    let ended = stage.ralph(&["land"]);
+    ended.says("both changed greeting.txt");
+    ended.says("`git add -- ralph/specs/0001-greeting.md`, `git commit -m \"before the merge\"`, then `git merge refs/ralph/landed/main`");
+    stage.git(&["add", "--", "ralph/specs/0001-greeting.md"]);
+    stage.git(&["commit", "-qm", "before the merge"]);
+    stage.git(&["merge", "-q", "-X", "theirs", "--no-edit", "refs/ralph/landed/main"]);
+    stage.ralph(&["land"]).exits(0);
+    assert_eq!(stage.read("greeting.txt"), "hello 1\n");
+    assert_no_refs_left(&stage);
 }
 
 #[test]

@@ -174,7 +174,8 @@ fn agent_list_shows_what_is_here_with_versions_and_roles() {
     install(&place, "gemini", "oops'; exit 3; echo '");
     fs::write(
         place.env.repo().join("ralph.toml"),
-        "agent = \"codex\"\n[roles.verifier]\nagent = \"mine\"\n[agents.mine]\ncommand = [\"sh\"]\n",
+        "agent = \"codex\"\n[roles.verifier]\nagent = \"mine\"\n[agents.mine]\ncommand = [\"sh\"]\n\
+         [agents.absent]\ncommand = [\"no-such-agent\"]\n",
     )
     .unwrap();
     let rows = json(&bare(&place, &place.env.repo(), &["agent", "list", "--json"]));
@@ -188,7 +189,11 @@ fn agent_list_shows_what_is_here_with_versions_and_roles() {
     assert_eq!(row("claude")["path"], Value::Null);
     assert!(row("gemini")["problem"].as_str().unwrap().contains("exit 3"));
     assert_eq!(row("mine")["roles"], serde_json::json!(["verifier"]));
+    assert_eq!((&row("mine")["usable"], &row("absent")["usable"]), (&true.into(), &false.into()));
+    assert_eq!(row("absent")["problem"], "its program `no-such-agent` was not found");
     assert_eq!(row("rehearsal")["usable"], true);
+    let refused = bare(&place, &place.env.repo(), &["agent", "run", "--agent", "absent", "work"]);
+    assert!(refused.stderr.contains("`command` in [agents.absent]"), "{refused}");
 }
 
 #[test]

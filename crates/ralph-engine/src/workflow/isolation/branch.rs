@@ -1,5 +1,6 @@
 //! The run's branch in the person's repository: its position, the effect of a landing, and moving it forward.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::git::landing::{
     MergeSides, NewerCommits, TipState, TreeMerge, WaitReason,
 };
 use crate::git::undo::RefReturn;
-use crate::git::{Git, GitError, Head, Oid, PathChange, read_regular, shown};
+use crate::git::{Git, GitError, Head, Oid, PathChange, PathState, read_regular, shown};
 use crate::judge::Case;
 use crate::workflow::WorkflowError;
 
@@ -183,15 +184,37 @@ impl PersonsRepository {
                 "`{branch}` was rewritten or deleted while landed work waited for it; that work is in {landed} \
                  (refs/ralph/landed/{branch}): merge it, or delete that ref to give it up"
             ))),
-            BranchTip::Conflict { landed, paths, .. } => {
+            BranchTip::Conflict { landed, branch: now, paths } => {
                 let paths: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+                let in_the_way = self.untracked_of(&now, &landed)?;
+                let first = if in_the_way.is_empty() {
+                    String::new()
+                } else {
+                    // Ralph committed the person's file, and git would not overwrite it.
+                    let names = in_the_way.join(" ");
+                    format!("`git add -- {names}`, `git commit -m \"before the merge\"`, then ")
+                };
                 Err(WorkflowError::Branch(format!(
-                    "your newer commits on `{branch}` and landed work ({landed}) both changed {}: merge \
-                     refs/ralph/landed/{branch} into it",
+                    "your newer commits on `{branch}` and landed work ({landed}) both changed {}: merge them in your \
+                     checkout of `{branch}`: {first}`git merge refs/ralph/landed/{branch}`; resolve the conflict and commit",
                     paths.join(", ")
                 )))
             }
         }
+    }
+
+    /// Returns the untracked files of the checkout that landed work adds: git does not merge over them.
+    fn untracked_of(&self, branch: &Oid, landed: &Oid) -> Result<Vec<String>, WorkflowError> {
+        let git = self.git();
+        if !matches!(git.head()?, Head::Branch { name, .. } if name == self.branch) {
+            return Ok(Vec::new());
+        }
+        let landed: BTreeSet<PathBuf> =
+            git.changes(branch, landed)?.into_iter().map(|change| change.path).collect();
+        let status = git.status()?;
+        let untracked = status.iter().filter(|entry| entry.state == PathState::Untracked);
+        let in_the_way = untracked.filter(|entry| landed.contains(&entry.path));
+        Ok(in_the_way.map(|entry| shown(&entry.path)).collect())
     }
 
     /// Says that the run's branch is gone, and what it is called now where its new name tells.
@@ -419,7 +442,7 @@ pub(super) fn why_it_waits(branch: &str, outcome: &FollowOutcome, then: &str) ->
         FollowOutcome::Waits { files, reason, .. } => (files, reason),
         FollowOutcome::NewerCommits { .. } => {
             return Some(format!(
-                "`{branch}` has newer commits of yours: the next landing or `ralph land` merges them, once the gates pass with both"
+                "`{branch}` has newer commits of yours: the next landing or `ralph land` merges them, if they do not conflict and the gates pass with both"
             ));
         }
         FollowOutcome::Diverged { .. } => {

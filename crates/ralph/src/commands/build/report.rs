@@ -90,7 +90,8 @@ fn open_items(count: usize) -> String {
 }
 
 fn report_stop(setup: &Setup, stop: &Stop) -> Result<Exit, CliError> {
-    let (exit, reason, then) = stop::describe(stop, "ralph build", "ralph build --retry");
+    let (exit, reason, then) =
+        stop::describe(stop, &setup.again("ralph build"), &setup.again("ralph build --retry"));
     setup.ui.important(&reason);
     if let Some(then) = &then {
         setup.ui.important(then);

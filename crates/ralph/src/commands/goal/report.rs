@@ -204,7 +204,8 @@ pub(super) fn report_stories(
     let overview = StoriesOverview::on_branch(&setup.git(), prd, branch, commits);
     let (exit, result, reason, then) = match ended {
         Ended::Stopped(stop) => {
-            let (exit, reason, then) = stop::describe(stop, "ralph run", "ralph run --retry");
+            let (exit, reason, then) =
+                stop::describe(stop, &setup.again("ralph run"), &setup.again("ralph run --retry"));
             (exit, stop.name(), reason, then)
         }
         Ended::By(end) => {

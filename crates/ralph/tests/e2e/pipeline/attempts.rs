@@ -81,3 +81,23 @@ fn specs_are_taken_in_order_up_to_the_one_that_is_named() {
     assert_eq!(stage.row("0003-c.md")["state"], "fresh");
     stage.pipeline(&["--to", "7"]).exits(2);
 }
+
+/// A summary that says nothing more may follow what failed; the log has all of it.
+#[test]
+fn failing_tests_are_told_before_the_end_of_the_output_and_the_log_is_named() {
+    let summary = "i=0; while [ $i -lt 20 ]; do echo \"# $i\"; i=$((i+1)); done";
+    let gate = format!(
+        "test ! -e greeting.txt || {{ echo 'not ok 1 - greets'; echo '  expected: 3'; {summary}; exit 1; }}"
+    );
+    let settings = format!("[[gate]]\nname = \"tests\"\nrun = [\"sh\", \"-c\", {gate:?}]\n");
+    let stage = Stage::with(&willing(&[]), &settings, &["0001-greeting.md"]);
+    let ended = stage.pipeline(&["--max-attempts", "2"]);
+    let private = stage.private().display().to_string();
+    ended.exits(1).says(&format!("[log] {private}/gates/"));
+    let prompt = stage.prompt("implementer", 2);
+    let at = |text: &str| prompt.find(text).unwrap_or_else(|| panic!("no `{text}`: {prompt}"));
+    assert!(at("not ok 1 - greets") < at("  expected: 3") && at("  expected: 3") < at("# 19"));
+    let shown = stage.ralph(&["specs", "show", "1"]).finished.stdout;
+    assert!(shown.contains("not ok 1 - greets"), "{shown}");
+    assert!(shown.contains(&format!("the logs of its gates: {private}/gates/")), "{shown}");
+}

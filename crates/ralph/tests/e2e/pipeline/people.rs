@@ -163,6 +163,18 @@ fn a_template_that_a_person_adds_while_agents_work_is_passed_over() {
 }
 
 #[test]
+fn a_backlog_of_drafts_alone_has_nothing_to_do_yet() {
+    let stage = Stage::with(&willing(&[]), "", &[]);
+    stage.write("ralph/specs/.gitkeep", "");
+    stage.ralph(&["specs", "new", "Wave"]).exits(0);
+    stage.pipeline(&["--dry-run"]).exits(0).prints("skip").prints("still the template's text");
+    stage.pipeline(&[]).exits(0).says("a draft: ").says("Skipped: 1");
+    assert_eq!(stage.runs(), "");
+    stage.ralph(&["validate"]).exits(0).says("a draft").says("0001-wave.md");
+    stage.pipeline(&["1"]).exits(2).says("still the template's text");
+}
+
+#[test]
 fn a_spec_that_is_edited_while_it_is_verified_has_changed_since_it_was_done() {
     let agrees = AGREES.split_once('\n').unwrap().1;
     let stage = Stage::new("");

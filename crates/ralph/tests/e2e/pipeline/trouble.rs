@@ -296,3 +296,11 @@ fn a_usage_limit_that_is_only_said_is_waited_for_though_the_agent_exits_with_0()
     assert!(attempts, "{:?}", stage.told("run_started"));
     assert_eq!(stage.row("0001-greeting.md")["attempts_used"], 0);
 }
+
+/// Without them the next command would start another agent, or none.
+#[test]
+fn the_command_that_continues_has_the_flags_that_chose_the_agent() {
+    let stage = Stage::new("");
+    let ended = stage.pipeline(&["--agent-cmd", "cat >/dev/null; exit 7"]);
+    ended.exits(1).says("`ralph pipeline --agent-cmd 'cat >/dev/null; exit 7'` continues there");
+}
