@@ -344,7 +344,7 @@ impl Watch {
                 if returned { report.put_back.push(found) } else { report.left.push(found) }
             }
         }
-        let made = self.make_git_dirs(gone, baseline, state, &mut saver, before_repair);
+        let made = self.make_git_dirs(gone, baseline, state, program, &mut saver, before_repair);
         self.unblock_git(before_repair, &mut saver, &mut report);
         // Before anything is compared: home is what its branch has.
         let tips = self.return_refs(gone, state, program, before_repair, &mut report);

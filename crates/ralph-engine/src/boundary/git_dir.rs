@@ -24,13 +24,16 @@ impl Watch {
         gone: Option<FileTime>,
         baseline: &Baseline,
         state: &State,
+        program: &dyn Fn() -> GitProgram,
         saver: &mut Saver<'_>,
         before_repair: &dyn Fn(),
     ) -> Vec<&RepositoryLocation> {
         let mut made = Vec::new();
         for place in &self.places {
             let known = self.refs.iter().find(|known| known.common_dir == place.common_dir);
-            let Some(head) = known.and_then(|before| before.head.as_ref()) else { continue };
+            let Some((before, head)) = known.and_then(|one| Some((one, one.head.as_ref()?))) else {
+                continue;
+            };
             let directory = &place.common_dir;
             let is_own =
                 place.worktree.as_ref().is_some_and(|root| root.join(".git") == *directory);
@@ -38,7 +41,15 @@ impl Watch {
                 .git_dirs
                 .iter()
                 .any(|(path, before)| path == directory && inode(path) == Some(*before));
-            let is_whole = is_same && directory.join("objects").is_dir();
+            // Another directory with the same history is a copy, as of a checkout that was moved or restored.
+            let has_history = || {
+                before.tip().is_none_or(|tip| {
+                    let git = Git::at(program(), place.clone());
+                    matches!(git.find_commit(tip.as_str()), Ok(Some(_)))
+                })
+            };
+            let is_whole = directory.join("objects").is_dir()
+                && (is_same || directory.join("HEAD").is_file() && has_history());
             let is_persons = is_later(gone, directory.join("HEAD").as_std_path());
             if !is_own || is_whole || is_persons || !mirror_of(place, state).is_dir() {
                 continue;
