@@ -163,12 +163,12 @@ fn which(at: GatePoint, attempt: GateAttempt, kept: &[String]) -> String {
         (GatePoint::Overlay, _) => ", retry",
     };
     let names: Vec<&str> = kept.iter().take(NAMED).map(String::as_str).collect();
-    let but = match kept.len().saturating_sub(NAMED) {
-        _ if kept.is_empty() => String::new(),
-        0 => format!(", but {} of the work", names.join(", ")),
-        more => format!(", but {} and {more} more of the work", names.join(", ")),
+    let new = match kept.len().saturating_sub(NAMED) {
+        _ if kept.is_empty() => return format!(" (with the original checks{retry})"),
+        0 => format!(", new {}", names.join(", ")),
+        more => format!(", new {} and {more} more", names.join(", ")),
     };
-    format!(" (with the original checks{but}{retry})")
+    format!(" (original checks{new}{retry})")
 }
 
 fn label_of(status: &str) -> (Tone, &'static str) {
