@@ -108,6 +108,7 @@ const COMMANDS: &[(&str, &[&str], Before)] = &[
     ("issue add", &["b"], Before::Works),
     ("issue done", &["i-none"], Before::Other),
     ("issue done-all", &[], Before::Works),
+    ("issue list", &[], Before::Works),
     ("set-spec", &["0001-a.md", "--yes"], Before::Works),
     ("specs", &[], Before::Works),
     ("specs list", &[], Before::Works),

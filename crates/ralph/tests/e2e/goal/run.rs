@@ -832,7 +832,7 @@ fn a_branch_that_cannot_have_its_name_is_refused_with_what_is_in_its_way() {
     desk.git(&["branch", "ralph"]);
     let finished = desk.place.ralph(&["run"]);
     assert_ne!(finished.status.code(), Some(0), "{finished}");
-    assert!(finished.stderr.contains("there is a branch `ralph`"), "{finished}");
+    assert!(finished.stderr.contains("because the branch `ralph` exists"), "{finished}");
     assert!(!finished.stderr.contains("update-ref"), "{finished}");
 }
 
