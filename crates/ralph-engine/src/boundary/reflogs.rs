@@ -1,4 +1,4 @@
-//! Reflogs that a run shortened. What only they led to cannot be put back once it is pruned: it is told.
+//! Reflogs that a run shortened. Commits that only they referred to cannot be restored once git has pruned them, so they are reported.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};

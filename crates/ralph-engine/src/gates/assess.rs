@@ -318,7 +318,7 @@ impl<'a> Assessor<'a> {
         let is_wanted = |change: &HomeChange| {
             !is_own(base.1, &change.path) && depends_on_trace(&shown(&change.path))
         };
-        // That a new file of source was looked for is told where it is known; no gate runs for it.
+        // A new source file that a gate looked for is only reported, where the trace shows it; no gate runs for it.
         let can_be_found = |change: &HomeChange| {
             let is_theirs = change.after.is_some() && !is_own(base.1, &change.path);
             is_theirs && can_be_looked_up(&shown(&change.path))

@@ -18,7 +18,7 @@ const MOST_IMPORTERS: usize = 5000;
 /// Manifests of packages that have their own checks.
 const MANIFESTS: [&str; 4] = ["Cargo.toml", "package.json", "pyproject.toml", "go.mod"];
 
-/// Who imports each module.
+/// The importers of each module.
 type Importers = BTreeMap<String, Vec<String>>;
 
 impl CheckSurvey<'_> {

@@ -16,10 +16,10 @@ const WINDOW: u64 = 16 << 10;
 const MOST_LINES: usize = 12;
 /// How much of a log is searched for failing tests.
 const SEARCHED: u64 = 1 << 20;
-/// How many lines about failing tests are told, and how many of one.
+/// The most lines shown about failing tests, in total and for one test.
 const MOST_FAILING: usize = 30;
 const MOST_OF_ONE: usize = 15;
-/// The line between what is told of failing tests and the end.
+/// Stands for the lines left out between failing tests and the end of the output.
 const GAP: &str = "…";
 const MOST_CHARACTERS: usize = 160;
 

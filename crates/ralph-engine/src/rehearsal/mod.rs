@@ -142,7 +142,7 @@ fn rehearse(request: &PlayRequest) -> Result<i32, PlayError> {
 pub(crate) fn problems(path: &Utf8Path) -> Option<String> {
     match load(path) {
         Err(error @ PlayError::Wrong { .. }) => Some(error.to_string()),
-        // Whether it can be read is told by the run.
+        // The run reports a script that cannot be read.
         _ => None,
     }
 }

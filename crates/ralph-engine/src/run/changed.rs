@@ -38,7 +38,7 @@ impl Run<'_, '_> {
         (sum != ChangeSize::default()).then_some(sum)
     }
 
-    /// Whether git would finish with what the run has left: nobody has looked at that yet.
+    /// Whether git can process what the run left without hanging; not checked yet at this point.
     fn can_be_asked(&self, place: &RepositoryLocation) -> bool {
         match self.context.slot {
             Some(_) => check_files(&place.git_dir).is_ok(),

@@ -25,7 +25,7 @@ pub(crate) enum Wish {
     Absent,
 }
 
-/// Reads what is told about an item from files of home at a commit.
+/// Reads the state of an item from files of home at a commit.
 pub(crate) type ReadWish = fn(&[Option<Vec<u8>>], &str) -> Wish;
 
 /// An item, and where to find out whether it is wanted.
